@@ -19,7 +19,7 @@ _LISTED_ITEMS = 10  # of each kind
 _FIRST, _LAST = 12, 6  # waves in the table, if there are more than both together
 _EXPLANATIONS = {
     PlanStatus.FITS: "the plan fits: the assignment is unchanged since then, and no partition is being reassigned",
-    PlanStatus.CHANGED: "the plan does not fit: the cluster has changed where the plan needs it. Make a new plan",
+    PlanStatus.CHANGED: "the plan does not fit the cluster as it is now, see below. Make a new plan",
     PlanStatus.EXECUTING: "the partitions being reassigned are the plan's own step",
     PlanStatus.ROLLING_BACK: "its rollback is under way, or was interrupted. End it with apply --rollback or --cancel",
     PlanStatus.PARTLY_DONE: "the plan is partly done",

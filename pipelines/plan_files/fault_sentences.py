@@ -41,6 +41,10 @@ _SENTENCES = {
     "of {before:.0f}",
     PlanFault.FEWER_RACKS: "{partitions} in fewer racks: {after:.0f} instead of {before:.0f}",
     PlanFault.UNSHOWN_PARTITION: "{partitions} that the source does not show, so that they are not judged",
+    PlanFault.DISK_OVERFLOW: "while replicas are copied, {brokers} would hold up to {after_bytes}, more than the "
+    "{before_bytes} that its disks have room for",
+    PlanFault.LOG_DIR_OVERFLOW: "while replicas are copied, the volume of {names} would hold up to {after_bytes}, more "
+    "than the {before_bytes} that it has room for",
     PlanFault.DISK_FULL: "while replicas are copied, {brokers} would hold up to {after_bytes}, and may hold "
     "{before_bytes}",
     PlanFault.LOG_DIR_FULL: "while replicas are copied, the volume of {names} would hold up to {after_bytes}, and "

@@ -74,9 +74,9 @@ def _add_disks(
     """Return the model and the options with what is known of disks, also from the file of capacities."""
     log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
     ratio = settings.capacity.max_disk_ratio
-    room = measure_disk_room(replace(snapshot, log_dirs=log_dirs), model, ratio, settings.plans.broker_bytes)
+    room, free = measure_disk_room(replace(snapshot, log_dirs=log_dirs), model, ratio, settings.plans.broker_bytes)
     model = add_log_dirs(model, log_dirs, snapshot.partitions, snapshot.stray_logs)
-    return model, replace(options, disk_room=room, max_disk_ratio=ratio)
+    return model, replace(options, disk_room=room, disk_free=free, max_disk_ratio=ratio)
 
 
 def hash_files(files: Sequence[Path]) -> dict[str, str]:

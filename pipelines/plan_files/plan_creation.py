@@ -126,8 +126,8 @@ def create_plan(
     cheaper = find_cheaper_plan(summary, request)
     explained = perf_counter()
     model = summary.model
-    room = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
-    judge_options = build_judge_options(model, request, limits.throttle_bytes_per_s, room)
+    disks = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
+    judge_options = build_judge_options(model, request, limits.throttle_bytes_per_s, *disks)
     judgement = judge_planned_waves(summary, judge_options)
     judgement = begin_with_earlier_plans(judgement, source or snapshot, snapshot)
     running = select_reassigned(snapshot.partitions).select(["topic", "partition"]).to_pylist()
@@ -151,7 +151,7 @@ def create_plan(
         bottleneck=bottleneck,
         faster_plans=faster,
         cheaper_plan=cheaper,
-        disk_growth=find_disk_growth(summary, room),
+        disk_growth=find_disk_growth(summary, disks[0]),
         urgent_repair=find_urgent_repair(model, request, summary.proposal, summary.waves.limits),
         preceding_plans=tuple(map(str, preceding_plans)),
         next_steps=describe_next_steps(request, summary),

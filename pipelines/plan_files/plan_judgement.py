@@ -140,7 +140,9 @@ def judge_rollback(execution: PlannedWaves, options: JudgeOptions) -> PlanJudgem
     rows = np.setdiff1d(np.flatnonzero(find_reassigned_partitions(model, proposal)), find_irreversible(model, proposal))
     replicas, offsets = take_segments(model.source_order, model.offsets, rows)
     steps = _Steps(np.zeros(len(rows), dtype=np.int32), rows, offsets, replicas, int(len(rows) > 0))
-    judged = _describe_judgement(after, steps, replace(options, disk_room=None), [ROLLBACK] * steps.waves, [])
+    judged = _describe_judgement(
+        after, steps, replace(options, disk_room=None, disk_free=None), [ROLLBACK] * steps.waves, []
+    )
     findings = tuple(one for one in judged.findings if one.fault not in RESTORED)
     return replace(judged, level=find_worst(one.level for one in findings), findings=findings)
 
@@ -184,20 +186,23 @@ def join_judgements(judged: Sequence[tuple[str, PlanJudgement]]) -> PlanJudgemen
     return replace(joined, baseline="before its plan", notes=tuple(dict.fromkeys(notes)))
 
 
-def measure_disk_room(snapshot: Snapshot, model: ClusterModel, max_disk_ratio: float, broker_bytes: float) -> Floats:
-    """Measure by how many bytes the logs of each broker may grow: float64 (n), NaN = unknown.
+def measure_disk_room(
+    snapshot: Snapshot, model: ClusterModel, max_disk_ratio: float, broker_bytes: float
+) -> tuple[Floats, Floats]:
+    """Measure by how many bytes the logs of each broker may grow, and until its disks are full: float64 (n).
 
-    snapshot: with the capacities of a file among its log dirs.
+    NaN = unknown. snapshot: with the capacities of a file among its log dirs.
     """
     sums = sum_logs(snapshot.partitions, snapshot.stray_logs, snapshot.brokers)
     ids = model.broker_ids.tolist()
     disks = list_broker_disks(sums, snapshot.log_dirs, ids, broker_bytes=broker_bytes)
-    room = np.full(len(ids), np.nan)
+    room, free = np.full((2, len(ids)), np.nan)
     for broker, id_ in enumerate(ids):
         volumes = [(one.total_bytes, one.free_bytes) for one in disks[id_]]
         if volumes and all(total is not None and free is not None for total, free in volumes):
-            room[broker] = sum(float(compute_room(total or 0, free or 0, max_disk_ratio)) for total, free in volumes)
-    return room
+            for result, ratio in ((room, max_disk_ratio), (free, 1.0)):
+                result[broker] = sum(float(compute_room(total or 0, left or 0, ratio)) for total, left in volumes)
+    return room, free
 
 
 class _StepReader:

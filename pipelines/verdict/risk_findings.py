@@ -61,7 +61,12 @@ def judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
         yield statements.FAILED_LOG_DIR_WITHOUT_EFFECT.fill(len(named), log_dirs=capitalize(name_brokers(named)))
     if full := findings.full_log_dirs:
         names = name_brokers([f"log dir {name}" for name in full])
-        yield statements.FULL_LOG_DIR.fill(len(full), log_dirs=capitalize(names))
+        owners = {name.rpartition(" of broker ")[2].partition(" ")[0] for name in full}
+        to_log_dirs, to_brokers, to_new = statements.FULL_LOG_DIR.repairs
+        step = to_brokers if findings.live_brokers > 1 else to_new
+        if any(name.rpartition(" of broker ")[2] in owners for name in findings.uneven_log_dirs):
+            step = to_log_dirs
+        yield statements.FULL_LOG_DIR.fill(len(full), log_dirs=capitalize(names), repair=step.fill())
 
 
 def _mend_log_dirs(findings: ClusterFindings, only: int) -> NextStep:

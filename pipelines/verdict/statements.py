@@ -169,7 +169,14 @@ FULL_LOG_DIR = Statement(
     "The volume of a log dir is more than 95 % full.",
     "{log_dirs} [is|are] nearly full. Kafka takes a log dir that is full offline, and puts new replicas into the log "
     "dir of a broker with the fewest partitions, whatever its free bytes.",
-    "free bytes there, or move replicas to other log dirs or brokers",
+    "free bytes there, or move replicas {repair}",
+    repairs=(
+        Step(
+            "log dirs of one of these brokers are unevenly full", "to other log dirs of the broker: {plan}", "log-dirs"
+        ),
+        Step("several brokers are live", "to other brokers: {plan}", "balance"),
+        Step("", "to new brokers"),
+    ),
 )
 DOWN = Statement(
     Level.AT_RISK,

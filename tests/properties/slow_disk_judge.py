@@ -159,13 +159,13 @@ class _Execution:
     def find_faults(self, rules: Rules) -> Iterator[tuple[tuple[str, object], int]]:
         """Yield the faults of brokers and volumes with their wave."""
         for broker, peaks in self.peak.items():
-            if is_full(self.now[broker], peaks, self._find_broker_room(broker)):
-                yield ("disk_full", broker), 1 + peaks.index(max(peaks))
+            yield from self._find_full("disk", broker, self.now[broker], peaks, self._find_broker_rooms(broker))
         for (broker, path), peaks in self.volume_peak.items():
             if len(self._list_receiving(broker)) > 1:
-                room = _find_room(self._get_dir(broker, path), self.disks.max_disk_ratio)
-                if is_full(self.volume_now[broker, path], peaks, room):
-                    yield ("log_dir_full", (broker, path)), 1 + peaks.index(max(peaks))
+                rooms = tuple(
+                    _find_room(self._get_dir(broker, path), ratio) for ratio in (1.0, self.disks.max_disk_ratio)
+                )
+                yield from self._find_full("log_dir", (broker, path), self.volume_now[broker, path], peaks, rooms)
         live = self.cluster.live
         held = {b for one in self.cluster.partitions.values() for b in one.replicas}
         emptied = held - {broker for broker, _ in self.logs}
@@ -225,19 +225,29 @@ class _Execution:
     def _get_dir(self, broker: int, path: str) -> dict[str, Any]:
         return next(one for one in self.drawn.reading.log_dirs[broker] if one["log_dir"] == path)
 
-    def _find_broker_room(self, broker: int) -> float | None:
-        """Return the bytes that a broker may gain; None = unknown."""
-        rooms = [
-            _find_room(self._get_dir(broker, path), self.disks.max_disk_ratio)
-            for path in sorted(self._list_receiving(broker))
-        ]
+    def _find_broker_rooms(self, broker: int) -> tuple[float | None, float | None]:
+        """Return the bytes that a broker may gain until its disks are full, and to the limit; None = unknown."""
+        return self._find_broker_room(broker, 1.0), self._find_broker_room(broker, self.disks.max_disk_ratio)
+
+    def _find_broker_room(self, broker: int, ratio: float) -> float | None:
+        rooms = [_find_room(self._get_dir(broker, path), ratio) for path in sorted(self._list_receiving(broker))]
         if rooms and None not in rooms:
             return sum(room for room in rooms if room is not None)
         total = self.disks.broker_bytes
         if not total:
             return None
         free = total - self.drawn.sum_bytes(self.cluster.live).logs[broker]
-        return max(self.disks.max_disk_ratio * total - (total - free), 0.0)
+        return max(ratio * total - (total - free), 0.0)
+
+    @staticmethod
+    def _find_full(
+        kind: str, subject: object, now: int, peaks: Sequence[int], rooms: tuple[float | None, float | None]
+    ) -> Iterator[tuple[tuple[str, object], int]]:
+        for name, room in zip(("overflow", "full"), rooms, strict=True):
+            if is_full(now, peaks, room):
+                assert room is not None
+                yield (f"{kind}_{name}", subject), 1 + [peak > now + room for peak in peaks].index(True)
+                return
 
 
 def _measure_longest(received: Sequence[Mapping[int, float]], sent: Sequence[Mapping[int, float]]) -> float:

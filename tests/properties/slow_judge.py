@@ -11,7 +11,10 @@ REJECTED = {
     *("unknown_partition", "repeated_partition", "empty_list", "repeated_replica", "log_dirs_length"),
     *("unknown_broker", "unusable_log_dir", "cordoned_log_dir", "down_broker", "cordoned_broker", "under_way"),
 }
-HARMFUL = {"last_copy", "drops_in_sync", "no_source", "cannot_complete", "replication_factor", "fewer_racks"}
+HARMFUL = {
+    *("last_copy", "drops_in_sync", "no_source", "cannot_complete", "replication_factor", "fewer_racks"),
+    *("disk_overflow", "log_dir_overflow"),
+}
 Places = dict[int, dict[str, bool]]  # whether the log dirs of the brokers that show theirs are online, by path
 
 

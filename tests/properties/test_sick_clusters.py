@@ -39,6 +39,8 @@ from udfs.planning.waves import WaveLimits
 
 CLUSTERS = 10_000
 OF_BROKERS = {
+    PlanFault.DISK_OVERFLOW,
+    PlanFault.LOG_DIR_OVERFLOW,
     PlanFault.DISK_FULL,
     PlanFault.LOG_DIR_FULL,
     PlanFault.SLOW_COPIES_IN,
@@ -167,7 +169,7 @@ class Judges:
     def __init__(self, drawn: DiskCluster, snapshot: Snapshot, model: ClusterModel, rng: Random) -> None:
         ratio = rng.choice([0.5, 0.95])
         self.drawn, self.disks = drawn, DiskRules(ratio, rng.choice([0, 10_000_000]), rng.choice([100.0, 10_000.0]))
-        self.room = measure_disk_room(snapshot, model, ratio, self.disks.broker_bytes)
+        self.room, self.free = measure_disk_room(snapshot, model, ratio, self.disks.broker_bytes)
         self.incomplete = frozenset(one.name for one in drawn.cluster.topics if rng.random() < 0.2)
         self.incomplete |= {f"{name}x" for name in self.incomplete}
 
@@ -175,7 +177,7 @@ class Judges:
         self, model: ClusterModel, waves: Waves, request: PlanRequest
     ) -> tuple[Faults, list[str], JudgeOptions]:
         """Return what the slow judge finds in a plan, and where the judges differ."""
-        options = build_judge_options(model, request, self.disks.throttle_bytes_per_s, self.room)
+        options = build_judge_options(model, request, self.disks.throttle_bytes_per_s, self.room, self.free)
         options = replace(options, max_disk_ratio=self.disks.max_disk_ratio)
         cluster, emptied = self.drawn.cluster, frozenset(options.emptied)
         rules = Rules(

@@ -31,6 +31,9 @@ from udfs.planning.plan_states import (
 from udfs.planning.planned_waves import WaveFacts, measure_wave_facts, sum_bytes_by_wave
 
 _LITTLE, _EVEN = 0.5, 1.1  # bytes over the mean: of a broker that has yet to be filled, and of one that is filled
+_OF_DISKS = (PlanFault.DISK_OVERFLOW, PlanFault.DISK_FULL)
+_OF_LOG_DIRS = (PlanFault.LOG_DIR_OVERFLOW, PlanFault.LOG_DIR_FULL)
+_Brokers = tuple[Ints, Ints, Ints, Floats, Floats]  # members of FaultRows
 _NOTICEABLE = 0.1  # of the duration of a plan
 
 
@@ -41,6 +44,7 @@ class JudgeOptions:
     asked_factors: tuple[int, ...] = ()  # replication factors that plans are to give
     throttle_bytes_per_s: float = 50e6  # that a broker copies, each way
     disk_room: Floats | None = None  # float64 (n), bytes by which the logs of a broker may grow; NaN = unknown
+    disk_free: Floats | None = None  # float64 (n), bytes until its disks are full; NaN = unknown
     max_disk_ratio: float = FULL_RATIO  # share of the volume of a log dir that may be used
     emptied: tuple[int, ...] = ()  # ids of brokers that are to hold nothing, so that their racks may be left
 
@@ -50,13 +54,18 @@ class JudgeOptions:
 
 
 def build_judge_options(
-    model: ClusterModel, request: PlanRequest, throttle_bytes_per_s: float, disk_room: Floats | None = None
+    model: ClusterModel,
+    request: PlanRequest,
+    throttle_bytes_per_s: float,
+    disk_room: Floats | None = None,
+    disk_free: Floats | None = None,
 ) -> JudgeOptions:
-    """Return what a plan that is made for a request may do because it was asked for. disk_room: as in JudgeOptions."""
+    """Return what a plan that is made for a request may do because it was asked for; the rest as in JudgeOptions."""
     return JudgeOptions(
         (request.factor,) if request.goal == "rf" and request.factor else (),
         throttle_bytes_per_s=throttle_bytes_per_s,
         disk_room=disk_room,
+        disk_free=disk_free,
         max_disk_ratio=request.max_disk_ratio,
         emptied=tuple(list_emptied_brokers(model, request)),
     )
@@ -329,33 +338,40 @@ def _find_full_disks(
     """Find the brokers, and the volumes of those with several, that hold more than they may while waves copy."""
     if not states.waves:
         return
-    if options.disk_room is not None and (
-        full := _find_full(facts.bytes_now, facts.peak_bytes, facts.bytes_now + options.disk_room)
-    ):
-        yield FaultRows(PlanFault.DISK_FULL, *full)
+    now, peak = facts.bytes_now, facts.peak_bytes
+    limits = [now + (np.nan if room is None else room) for room in (options.disk_free, options.disk_room)]
+    for fault, full in zip(_OF_DISKS, _find_full(now, peak, *limits), strict=True):
+        yield from [FaultRows(fault, *full)] if len(full[0]) else []
     dirs = model.log_dirs
     if dirs is None:
         return
     at = np.flatnonzero(states.log_dir != ANY)
     totals, peak = sum_bytes_by_wave(states, at, dirs.volume[states.log_dir[at]], len(dirs.paths))
-    room = np.full(len(dirs.paths), np.inf)
-    np.minimum.at(room, dirs.volume, dirs.compute_room(options.max_disk_ratio))
-    room[dirs.only_dir[dirs.broker] != ANY] = np.inf  # the broker itself says it
-    if full := _find_full(totals[0], peak, totals[0] + room):
-        row, wave, log_dir, limit, most = full
-        yield FaultRows(PlanFault.LOG_DIR_FULL, row, wave, dirs.broker[log_dir], limit, most, log_dir)
+    limits = []
+    for ratio in (1.0, options.max_disk_ratio):
+        room = np.full(len(dirs.paths), np.inf)
+        np.minimum.at(room, dirs.volume, dirs.compute_room(ratio))
+        room[dirs.only_dir[dirs.broker] != ANY] = np.inf  # the broker itself says it
+        limits.append(totals[0] + room)
+    for fault, (row, wave, log_dir, limit, most) in zip(
+        _OF_LOG_DIRS, _find_full(totals[0], peak, *limits), strict=True
+    ):
+        if len(row):
+            yield FaultRows(fault, row, wave, dirs.broker[log_dir], limit, most, log_dir)
 
 
-def _find_full(now: Floats, peak: Floats, limit: Floats) -> tuple[Ints, Ints, Ints, Floats, Floats] | None:
-    """Find the disks (d) that grow above a limit; None = none. peak: by wave and disk. Returns: as _select_brokers."""
-    most, wave = peak.max(axis=0), peak.argmax(axis=0)
-    full = np.flatnonzero((most > limit) & (most - now >= 1.0))  # of sums of floats, less than a byte is nothing
-    return _select_brokers(full, wave + 1, limit, most) if len(full) else None
+def _find_full(now: Floats, peak: Floats, capacity: Floats, limit: Floats) -> Iterator[_Brokers]:
+    """Yield the disks (d) that grow above what they have, and those that grow above a limit, as _select_brokers.
+
+    peak: by wave and disk. The wave is the first of them; NaN = unknown.
+    """
+    most, grows = peak.max(axis=0), peak.max(axis=0) - now >= 1.0  # of sums of floats, less than a byte is nothing
+    overflows = grows & (most > capacity)
+    for full, threshold in ((overflows, capacity), (grows & ~overflows & (most > limit), limit)):
+        yield _select_brokers(np.flatnonzero(full), (peak > threshold).argmax(axis=0) + 1, threshold, most)
 
 
-def _select_brokers(
-    brokers: Ints, wave: Ints, before: Floats, after: Floats
-) -> tuple[Ints, Ints, Ints, Floats, Floats]:
+def _select_brokers(brokers: Ints, wave: Ints, before: Floats, after: Floats) -> _Brokers:
     """Return the members of FaultRows for some brokers (int64, k), the worst first. The others are by broker (n)."""
     brokers = brokers[np.argsort(-after[brokers], kind="stable")].astype(np.int64)
     row = np.full(len(brokers), -1, dtype=np.int64)

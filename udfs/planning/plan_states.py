@@ -50,48 +50,51 @@ def find_worst(levels: Iterable[PlanLevel]) -> PlanLevel:
 
 
 class PlanFault(StrEnum):
-    """What can be wrong with a step of a plan; the worst first."""
+    """What can be wrong with a step of a plan, and how bad it is; the worst first."""
 
-    UNKNOWN_PARTITION = "unknown_partition"
-    REPEATED_PARTITION = "repeated_partition"
-    EMPTY_LIST = "empty_list"
-    REPEATED_REPLICA = "repeated_replica"
-    LOG_DIRS_LENGTH = "log_dirs_length"
-    UNKNOWN_BROKER = "unknown_broker"
-    UNUSABLE_LOG_DIR = "unusable_log_dir"
-    CORDONED_LOG_DIR = "cordoned_log_dir"
-    DOWN_BROKER = "down_broker"
-    CORDONED_BROKER = "cordoned_broker"
-    UNDER_WAY = "under_way"
-    LAST_COPY = "last_copy"
-    DROPS_IN_SYNC = "drops_in_sync"
-    NO_SOURCE = "no_source"
-    CANNOT_COMPLETE = "cannot_complete"
-    REPLICATION_FACTOR = "replication_factor"
-    FEWER_RACKS = "fewer_racks"
-    UNSHOWN_PARTITION = "unshown_partition"
-    DISK_FULL = "disk_full"
-    LOG_DIR_FULL = "log_dir_full"
-    UNKNOWN_STATE = "unknown_state"
-    WAITS_FOR_LAGGING = "waits_for_lagging"
-    BLOCKED_WHILE_COPYING = "blocked_while_copying"
-    SINGLE_REPLICA = "single_replica"
-    UNDER_MIN_ISR = "under_min_isr"
-    BROKER_TAKES_OFFLINE = "broker_takes_offline"
-    BROKER_BLOCKS = "broker_blocks"
-    RACK_TAKES_OFFLINE = "rack_takes_offline"
-    RACK_BLOCKS = "rack_blocks"
-    LAGGING_RACK = "lagging_rack"
-    SLOW_COPIES_IN = "slow_copies_in"
-    SLOW_COPIES_OUT = "slow_copies_out"
-    UNEVEN_LEADERS = "uneven_leaders"
+    level: PlanLevel
 
-    @property
-    def level(self) -> PlanLevel:
-        """How bad it is."""
-        if self.rank <= PlanFault.UNDER_WAY.rank:
-            return PlanLevel.REJECTED
-        return PlanLevel.HARMFUL if self.rank <= PlanFault.FEWER_RACKS.rank else PlanLevel.RISKY
+    def __new__(cls, value: str, level: PlanLevel) -> "PlanFault":
+        """Make a member that is the text `value`."""
+        member = str.__new__(cls, value)
+        member._value_, member.level = value, level
+        return member
+
+    UNKNOWN_PARTITION = "unknown_partition", PlanLevel.REJECTED
+    REPEATED_PARTITION = "repeated_partition", PlanLevel.REJECTED
+    EMPTY_LIST = "empty_list", PlanLevel.REJECTED
+    REPEATED_REPLICA = "repeated_replica", PlanLevel.REJECTED
+    LOG_DIRS_LENGTH = "log_dirs_length", PlanLevel.REJECTED
+    UNKNOWN_BROKER = "unknown_broker", PlanLevel.REJECTED
+    UNUSABLE_LOG_DIR = "unusable_log_dir", PlanLevel.REJECTED
+    CORDONED_LOG_DIR = "cordoned_log_dir", PlanLevel.REJECTED
+    DOWN_BROKER = "down_broker", PlanLevel.REJECTED
+    CORDONED_BROKER = "cordoned_broker", PlanLevel.REJECTED
+    UNDER_WAY = "under_way", PlanLevel.REJECTED
+    LAST_COPY = "last_copy", PlanLevel.HARMFUL
+    DROPS_IN_SYNC = "drops_in_sync", PlanLevel.HARMFUL
+    NO_SOURCE = "no_source", PlanLevel.HARMFUL
+    CANNOT_COMPLETE = "cannot_complete", PlanLevel.HARMFUL
+    REPLICATION_FACTOR = "replication_factor", PlanLevel.HARMFUL
+    FEWER_RACKS = "fewer_racks", PlanLevel.HARMFUL
+    DISK_OVERFLOW = "disk_overflow", PlanLevel.HARMFUL
+    LOG_DIR_OVERFLOW = "log_dir_overflow", PlanLevel.HARMFUL
+    UNSHOWN_PARTITION = "unshown_partition", PlanLevel.RISKY
+    DISK_FULL = "disk_full", PlanLevel.RISKY
+    LOG_DIR_FULL = "log_dir_full", PlanLevel.RISKY
+    UNKNOWN_STATE = "unknown_state", PlanLevel.RISKY
+    WAITS_FOR_LAGGING = "waits_for_lagging", PlanLevel.RISKY
+    BLOCKED_WHILE_COPYING = "blocked_while_copying", PlanLevel.RISKY
+    SINGLE_REPLICA = "single_replica", PlanLevel.RISKY
+    UNDER_MIN_ISR = "under_min_isr", PlanLevel.RISKY
+    BROKER_TAKES_OFFLINE = "broker_takes_offline", PlanLevel.RISKY
+    BROKER_BLOCKS = "broker_blocks", PlanLevel.RISKY
+    RACK_TAKES_OFFLINE = "rack_takes_offline", PlanLevel.RISKY
+    RACK_BLOCKS = "rack_blocks", PlanLevel.RISKY
+    LAGGING_RACK = "lagging_rack", PlanLevel.RISKY
+    SLOW_COPIES_IN = "slow_copies_in", PlanLevel.RISKY
+    SLOW_COPIES_OUT = "slow_copies_out", PlanLevel.RISKY
+    UNEVEN_LEADERS = "uneven_leaders", PlanLevel.RISKY
 
     @property
     def rank(self) -> int:
@@ -100,10 +103,21 @@ class PlanFault(StrEnum):
 
 
 # Faults of the state that a step leads to: a rollback leads to that of before.
-RESTORED = frozenset({PlanFault.DROPS_IN_SYNC, PlanFault.REPLICATION_FACTOR, PlanFault.FEWER_RACKS}) | {
-    *(one for one in PlanFault if PlanFault.SINGLE_REPLICA.rank <= one.rank <= PlanFault.LAGGING_RACK.rank),
-    PlanFault.UNEVEN_LEADERS,
-}
+RESTORED = frozenset(
+    {
+        PlanFault.DROPS_IN_SYNC,
+        PlanFault.REPLICATION_FACTOR,
+        PlanFault.FEWER_RACKS,
+        PlanFault.SINGLE_REPLICA,
+        PlanFault.UNDER_MIN_ISR,
+        PlanFault.BROKER_TAKES_OFFLINE,
+        PlanFault.BROKER_BLOCKS,
+        PlanFault.RACK_TAKES_OFFLINE,
+        PlanFault.RACK_BLOCKS,
+        PlanFault.LAGGING_RACK,
+        PlanFault.UNEVEN_LEADERS,
+    }
+)
 
 
 class FaultRows(NamedTuple):

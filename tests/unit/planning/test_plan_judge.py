@@ -76,6 +76,13 @@ def test_disks_hold_old_and_new_replicas_while_they_are_copied() -> None:
     plan = steps((0, 0, [2]), (1, 1, [2]), (1, 2, [0]))
     room = np.array([np.nan, np.nan, 20 * GB])
     assert PlanFault.DISK_FULL not in find(model, plan, disk_room=room)
+    over = find(model, plan, disk_room=room - 2, disk_free=room - 1)
+    assert (over.keys() & {PlanFault.DISK_FULL, PlanFault.DISK_OVERFLOW}) == {PlanFault.DISK_OVERFLOW}
+    assert (over[PlanFault.DISK_OVERFLOW].fault.level, over[PlanFault.DISK_OVERFLOW].before.tolist()) == (
+        PlanLevel.HARMFUL,
+        [30 * GB - 1],
+    )
+    assert find(model, plan, disk_room=room - 11 * GB)[PlanFault.DISK_FULL].wave.tolist() == [1]  # the first of them
     full = find(model, plan, disk_room=room - 1)[PlanFault.DISK_FULL]
     assert (full.broker.tolist(), full.wave.tolist(), full.after.tolist()) == ([2], [2], [30 * GB])
     facts = judge_steps(model, plan, JudgeOptions()).waves
