@@ -133,6 +133,17 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
         ),
         *_compare("silver.topics", "partitions", "replication_factor"),
     ),
+    "finding_changes": (
+        *_CLUSTER,
+        _NUMBER,
+        _FIRST_SEEN_AT,
+        *_copy("gold.findings", "kind"),
+        column("level", TEXT, "how serious it is, or was before it was gone: at_risk, warning, unknown or ok"),
+        column("change", TEXT, "new, gone, more or fewer"),
+        column("affected_before", LONG, "partitions, brokers, topics or records that it counted; null = it is new"),
+        column("affected_now", LONG, "those that it counts; null = it is gone"),
+        column("text", TEXT, "the finding in words, as it was before if it is gone"),
+    ),
     "topic_health_history": (
         *_HISTORY,
         *_copy("silver.topics", "topic"),

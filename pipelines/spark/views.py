@@ -24,7 +24,7 @@ SNAPSHOTS = f"{SCHEMA}.snapshots"  # the first view, which all others read
 # These views read all snapshots of their tables, and all others at most the newest two of each cluster.
 _HISTORIES = (
     *("topic_changes", "topic_health_history", "hottest_broker_history", "metric_history"),
-    "leader_forecast_history",
+    *("leader_forecast_history", "finding_changes"),
 )
 HISTORY_VIEWS = (SNAPSHOTS, *(f"{SCHEMA}.{name}" for name in _HISTORIES))
 
@@ -247,6 +247,28 @@ FROM (
     ) s ON t.cluster_id = s.cluster_id AND t.snapshot_id = s.snapshot_id
   )
 )
+
+-- insights.finding_changes: Findings of the verdict that are new or gone, or count more or fewer than in the snapshot
+-- before, in every snapshot but the first of each cluster; those of one kind together, with the text of the worst.
+SELECT cluster_id, number, first_seen_at, kind, coalesce(now.level, old.level) AS level,
+       CASE WHEN old IS NULL THEN 'new' WHEN now IS NULL THEN 'gone'
+            WHEN now.affected > old.affected THEN 'more' ELSE 'fewer' END AS change,
+       old.affected AS affected_before, now.affected AS affected_now, coalesce(now.text, old.text) AS text
+FROM (
+  SELECT later.cluster_id, later.number, later.first_seen_at, f.kind,
+         any_value(f.finding) FILTER (WHERE s.number = later.number) AS now,
+         any_value(f.finding) FILTER (WHERE s.number < later.number) AS old
+  FROM (
+    SELECT cluster_id, snapshot_id, kind,
+           struct(min_by(level, place) AS level, min_by(text, place) AS text, sum(affected) AS affected) AS finding
+    FROM gold.findings GROUP BY cluster_id, snapshot_id, kind
+  ) f
+  JOIN insights.snapshots s ON f.cluster_id = s.cluster_id AND f.snapshot_id = s.snapshot_id
+  JOIN insights.snapshots later ON later.cluster_id = s.cluster_id AND later.number > 1
+    AND (later.number = s.number OR later.number = s.number + 1)
+  GROUP BY later.cluster_id, later.number, later.first_seen_at, f.kind
+)
+WHERE now IS NULL OR old IS NULL OR now.affected <> old.affected
 
 -- insights.topic_health_history: How many partitions of each topic are offline, below min.insync.replicas or
 -- under-replicated in every snapshot, or would be after a failure, as in insights.partition_issues. Without topics that

@@ -27,6 +27,7 @@ HISTORY = (
     "insights.snapshot_changes",
     "insights.broker_changes",
     "insights.topic_changes",
+    "insights.finding_changes",
     "insights.topic_health_history",
     "insights.hottest_broker_history",
     "insights.leader_forecast_history",

@@ -79,6 +79,7 @@ class _Execution:
         self.now, self.volume_now = self._sum()
         self.peak, self.volume_peak = dict[int, list[int]](), dict[Volume, list[int]]()
         self.received, self.sent = list[Counter[int]](), list[Counter[int]]()  # by wave
+        self.copied = set[Key]()
         self.leader = {key: get_state(self.cluster, key).leader for key in self.cluster.partitions}
         self.leaders = [Counter(one for one in self.leader.values() if one is not None)]
 
@@ -113,6 +114,7 @@ class _Execution:
                 if write.path is not None:
                     volumes[write.broker, self.volumes[write.broker].get(write.path, write.path)] += write.size
                 if write.source is not None:
+                    self.copied |= {key} if write.size else set()
                     self.received[-1][write.broker] += write.size
                     self.sent[-1][write.source] += write.size
                 kept = self.logs.get((write.broker, key), Log(None, 0)).size if write.source is not None else 0
@@ -205,6 +207,8 @@ class _Execution:
                 for _, broker in slow[name]:
                     mates = sharing[broker]
                     less[broker] = min(wave[broker], sum(wave[one] for one in mates) / max(len(mates), 1))
+        if len(self.copied) < 2:
+            return  # nothing that others could take over
         limit = max(_SAVED_S * self.disks.throttle_bytes_per_s, _SAVED * _measure_longest(self.received, self.sent), 1)
         for name, other in (("slow_copies_in", "slow_copies_out"), ("slow_copies_out", "slow_copies_in")):
             longest = _measure_longest(copies[name][0], shared[other])

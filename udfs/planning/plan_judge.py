@@ -98,7 +98,7 @@ def judge_steps(model: ClusterModel, steps: StepLists, options: JudgeOptions) ->
         *step.find_waits(),
         *step.find_weaker_states(),
         *_find_full_disks(model, states, facts, options),
-        *_find_slow_brokers(model, facts, options, emptied),
+        *(_find_slow_brokers(model, facts, options, emptied) if _has_shareable_copies(states) else ()),
         *_find_uneven_leaders(model, facts, options.find_staying(model) & ~emptied),
     ]
     return Judgement(tuple(sorted(rows, key=lambda one: one.fault.rank)), facts)
@@ -278,6 +278,12 @@ class _CopyLoads:
         """The bytes if no broker copied far more than others: float64 (w, n)."""
         shared: Floats = np.where(self.is_slow, np.minimum(self.load, self.even), self.load)
         return shared
+
+
+def _has_shareable_copies(states: PlanStates) -> bool:
+    """Return whether several partitions are copied: of one, its leader sends all, and nobody could share it."""
+    copied = states.row[states.state[states.copied & (states.written > 0)]]
+    return bool((copied != copied[:1]).any())
 
 
 def _find_slow_brokers(
