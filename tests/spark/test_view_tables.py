@@ -170,8 +170,8 @@ def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, D
     assert list_written(store, before) == {"insights.cross_zone_traffic"}
     before = list_versions(store)
     see_again(make_run(store, _LAST_DAY, AGAIN), AGAIN)  # only times change
-    # The rows of topic_changes stay the same: they are written only where a state is recorded with them.
-    assert list_written(store, before) - {"insights.topic_changes"} == {
+    # The rows of these stay the same: they are written only where a state is recorded with them.
+    assert list_written(store, before) - {"insights.topic_changes", "insights.finding_changes"} == {
         SNAPSHOTS,
         *(f"insights.{name}_history" for name in ("metric", "topic_health", "hottest_broker", "leader_forecast")),
         "insights.growth",  # one sample more

@@ -281,7 +281,7 @@ class _CopyLoads:
 
 
 def _has_shareable_copies(states: PlanStates) -> bool:
-    """Return whether several partitions are copied: of one, its leader sends all, and nobody could share it."""
+    """Return whether several partitions are copied: of one, its leader has to send all."""
     copied = states.row[states.state[states.copied & (states.written > 0)]]
     return bool((copied != copied[:1]).any())
 
