@@ -2,7 +2,6 @@
 
 import shlex
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,76 +52,49 @@ def check(
     from pipelines.cli.check_rendering import render_judgement, render_progress, render_rest, render_running
     from pipelines.cli.plan_command import parse_new_brokers, parse_option, parse_throttle
     from pipelines.config.plan_parameters import build_wave_limits
-    from pipelines.execution.journal import Journal
+    from pipelines.execution.checked_plans import check_plans
     from pipelines.ingest.merge.live_brokers import get_releases
-    from pipelines.plan_files.consecutive_plans import chain_plans
     from pipelines.plan_files.fault_sentences import describe_assumption
-    from pipelines.plan_files.foreign_plan import judge_lists
     from pipelines.plan_files.plan_check import PlanStatus
-    from pipelines.plan_files.plan_creation import begin_with_earlier_plans
-    from pipelines.plan_files.plan_judgement import describe_baseline, join_judgements
-    from pipelines.plan_files.plan_reader import StoredPlan, read_plan
-    from pipelines.plan_files.planned_cluster import (
-        add_new_brokers,
-        explain_assumption,
-        find_running_reassignments,
-        list_unknown_brokers,
-    )
-    from pipelines.plan_files.reassignment_reader import is_plan_folder, read_reassignment
+    from pipelines.plan_files.planned_cluster import add_new_brokers, find_running_reassignments
     from udfs.json_answers import to_json
-    from udfs.planning.plan_judge import JudgeOptions
 
     settings = cluster.read_settings()
     defaults = settings.topics.defaults
     new_brokers = parse_option("--add-brokers", add_brokers, parse_new_brokers) if add_brokers else ()
-    written = [(path, read_plan(path) if is_plan_folder(path) else read_reassignment(path)) for path in plans or ()]
-    stored = {path: plan for path, plan in written if isinstance(plan, StoredPlan)}
-    journals = {path: Journal.open(path) for path in stored}
-    own_rates = [*(one.open_rate for one in journals.values()), *(one.throttle_bytes_per_s for one in stored.values())]
-    rate = float(next(filter(None, own_rates), None) or build_wave_limits(settings).throttle_bytes_per_s)
-    rate = rate if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
+    rate = None if throttle is None else float(parse_option("--throttle", throttle, parse_throttle))
     now = cluster.read(source, settings)
     snapshot = cluster.apply(now, defaults)
     common_options.print_findings(snapshot)
-    if not written:
+    if not plans:
+        running_rate = rate or build_wave_limits(settings).throttle_bytes_per_s
         for note in describe_assumption(defaults.adapt_to(get_releases(snapshot.brokers)).assumed_release):
             print_message(note)
         servers = get_servers(source) or "HOST:PORT"
-        running, looked = find_running_reassignments(snapshot, rate, defaults), time.monotonic()
+        running, looked = find_running_reassignments(snapshot, running_rate, defaults), time.monotonic()
         if is_live(source) and running.partitions:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             later = cluster.read_later(source, settings, source)
-            running = find_running_reassignments(later, rate, defaults, running, time.monotonic() - looked)
+            running = find_running_reassignments(later, running_rate, defaults, running, time.monotonic() - looked)
         common_options.write_answer(json_file, running, render_running(running, servers))
         raise typer.Exit(EXIT_INPUT if running.stuck or not running.is_known else 0)
     snapshot = add_new_brokers(snapshot, new_brokers)
-    for plan in stored.values():
-        if assumed := list_unknown_brokers(snapshot, plan.added_brokers):
-            snapshot = add_new_brokers(snapshot, assumed)
-            print_warning(explain_assumption(assumed))
-    parts, progress_of = chain_plans(
-        written, snapshot, defaults, {path: one.applied_at for path, one in journals.items()}
+    checked = check_plans(
+        plans, snapshot, settings, now=now, rf=rf, throttle_bytes_per_s=rate, preceding_plans=cluster.after or ()
     )
-    judged = []
-    for one in (part for part in parts if not part.is_over):
-        factors = {rf} if one.plan is None else {rf, one.plan.asked_factor}
-        emptied = () if one.plan is None else tuple(sorted(one.plan.emptied_brokers))
-        options = JudgeOptions(tuple(filter(None, factors)), throttle_bytes_per_s=rate, emptied=emptied)
-        own = judge_lists(one.waves, one.snapshot, one.model, options, settings)
-        judged.append((one.path.name, begin_with_earlier_plans(own, now, one.snapshot)))
-    judgement = join_judgements(judged) if judged else None
-    if judgement and len(judged) == 1:
-        judgement = replace(judgement, baseline=describe_baseline(cluster.after or ()))
+    for assumption in checked.assumptions:
+        print_warning(assumption)
+    judgement, progress_of = checked.judgement, checked.progress
     if scenario is not None:
         _write_scenario(scenario, judgement)
     verdict = to_json(judgement) if judgement else {"level": None}
     answer = {"progress": [{"folder": str(path), **to_json(one)} for path, one in progress_of], **verdict}
     lines, undone = list[str](), list[Path]()
     for path, progress in progress_of:
-        lines += [f"{path}:"] if len(written) > 1 else []
+        lines += [f"{path}:"] if len(plans) > 1 else []
         lines += render_progress(progress, undone)
         undone += [] if progress.status is PlanStatus.DONE else [path]
-        if text := journals[path].describe_open():
+        if text := checked.journals[path].describe_open():
             lines.append(f"  journal: {text}")
         if progress.undone_plans:
             after = shlex.join(word for folder in progress.undone_plans for word in ("--after", folder))
@@ -132,12 +104,10 @@ def check(
             words = f"{shlex.quote(str(path))} LATER... {cluster.quote_with(source)}"
             lines.append(f"  not judged. With the plans that followed it: kafka-placement check {words}")
     if judgement:
-        left = [wave.bytes_to_copy for wave in judgement.waves if wave.partitions] if stored else []
+        left = [wave.bytes_to_copy for wave in judgement.waves if wave.partitions] if checked.journals else []
         lines += [*render_rest(len(left), len(judgement.waves), left), *render_judgement(judgement)]
     common_options.write_answer(json_file, answer, lines)
-    is_harmful = judgement is not None and judgement.level.is_harmful
-    may_execute = not is_harmful and all(one.may_execute for _, one in progress_of)
-    raise typer.Exit(0 if may_execute else EXIT_INPUT)
+    raise typer.Exit(0 if checked.may_execute else EXIT_INPUT)
 
 
 def _write_scenario(path: Path, judgement: "PlanJudgement | None") -> None:

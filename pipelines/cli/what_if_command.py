@@ -191,12 +191,7 @@ def what_if(
     from pipelines.cli.what_if_rendering import format_check, format_cluster, format_failure, format_return
     from pipelines.setup.compile_on_demand import announce_compilation
     from pipelines.what_if import what_if_answers
-    from pipelines.what_if.failure_effects import (
-        list_disk_failures,
-        list_disk_uses,
-        name_owners,
-        read_survivor_capacities,
-    )
+    from pipelines.what_if.failure_effects import name_owners, read_survivor_capacities
     from pipelines.what_if.wait_or_move import evaluate_return
 
     settings, owners = cluster.read_settings(), selection.read_owners()
@@ -211,11 +206,8 @@ def what_if(
     with announce_compilation(print_message):
         snapshot, hypothesis = other.apply(snapshot, settings)
         if fail is None:
-            disks = list_disk_uses(snapshot, measured, settings)
-            lost = list_disk_failures(snapshot, measured, settings, disks) if disks else ()
-            answer = replace(what_if_answers.evaluate_brokers(snapshot, defaults, capacities, lost), disks=disks)
+            answer = what_if_answers.evaluate_cluster(snapshot, settings, measured)
             verdict = answer.verdict.omit_steps() if hypothesis else answer.verdict
-            verdict = verdict.name_start_order([start.broker for start in answer.outage.start_order])
             verdict = verdict.name_moment(len(cluster.after or ()))
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)
             answer = replace(answer, topics=name_owners(answer.topics, owners))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.config.setting_sections import Settings
 from pipelines.errors import SourceError
 from pipelines.ingest.merge.kraft_merge import find_voters
 from pipelines.ingest.merge.live_brokers import get_live_brokers, get_releases, get_unknown_brokers
@@ -30,7 +31,10 @@ from pipelines.what_if.failure_effects import (
     find_effects,
     find_single_isr,
     list_affected_topics,
+    list_disk_failures,
+    list_disk_uses,
     list_survivor_loads,
+    read_survivor_capacities,
 )
 from pipelines.what_if.outage import Exposure, Outage, WaitOrMove, find_outage
 from pipelines.what_if.prediction_check import PredictionCheck
@@ -275,6 +279,20 @@ def _list_causes(
     else:
         causes = effects.list_causes(sorted(set(failed)), findings.down_brokers, racks)
     return tuple(cause.name_server(findings.bootstrap_server, findings.release_before) for cause in causes)
+
+
+def evaluate_cluster(snapshot: Snapshot, settings: Settings, measured: Snapshot | None = None) -> ClusterAnswer:
+    """Judge a cluster as `what-if` does: its failures, disks and capacities, and what is down now.
+
+    measured: the cluster as its sources show it, if the snapshot is it in another state.
+    Raises: SourceError if its sources show no replicas.
+    """
+    disks = list_disk_uses(snapshot, measured or snapshot, settings)
+    lost = list_disk_failures(snapshot, measured or snapshot, settings, disks) if disks else ()
+    capacities = read_survivor_capacities(snapshot, settings.capacity)
+    answer = replace(evaluate_brokers(snapshot, settings.topics.defaults, capacities, lost), disks=disks)
+    verdict = answer.verdict.name_start_order([start.broker for start in answer.outage.start_order])
+    return replace(answer, verdict=verdict)
 
 
 def evaluate_brokers(
