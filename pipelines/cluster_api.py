@@ -15,7 +15,7 @@ from pipelines.config.setting_sections import Settings
 from pipelines.config.settings import load_settings
 from pipelines.execution.checked_plans import CheckedPlans, check_plans
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
-from pipelines.ingest.sources import find_source, is_live
+from pipelines.ingest.sources import Source, compute_snapshot_id, find_source, is_live
 from pipelines.plan_files.plan_creation import CreatedPlan, create_plan
 from pipelines.what_if.failure_effects import read_survivor_capacities
 from pipelines.what_if.what_if_answers import ClusterAnswer, FailureAnswer, evaluate_cluster, evaluate_failure
@@ -28,7 +28,8 @@ class KafkaCluster:
     All methods raise pipelines.errors.SourceError if the sources show no replicas, or not what is asked for.
     """
 
-    snapshot: Snapshot  # its tables are Arrow tables, with the columns of silver
+    snapshot: Snapshot  # its tables are Arrow tables, with columns of silver
+    snapshot_id: str  # digest of the content of its sources, as in the tables of a run
     settings: Settings
 
     def judge(self) -> ClusterAnswer:
@@ -80,5 +81,10 @@ def read(
         properties = ClientProperties() if client_properties is None else read_client_properties(client_properties)
         with TemporaryDirectory() as folder:
             fetched, _ = fetch_source(parse_address(source), properties, Path(folder))
-            return KafkaCluster(load_snapshot(fetched), loaded)
-    return KafkaCluster(load_snapshot(find_source(source), max_file_bytes=loaded.ingest.max_file_bytes), loaded)
+            return _load(fetched, loaded)
+    return _load(find_source(source), loaded)
+
+
+def _load(source: Source, settings: Settings) -> KafkaCluster:
+    snapshot = load_snapshot(source, max_file_bytes=settings.ingest.max_file_bytes)
+    return KafkaCluster(snapshot, compute_snapshot_id(source, None), settings)

@@ -11,15 +11,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.cli.inspect_command import count_records
-from pipelines.ingest.merge.entities import IGNORED
-from pipelines.ingest.merge.topic_merge import add_health
+from pipelines.ingest.silver_rows import TABLES, make_silver_rows
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import Source, find_source, get_name
 from pipelines.stages import silver_stages
 from pipelines.stages.finding_stage import cluster_findings
 from pipelines.stages.ingest_stages import FILES, entities, raw_metadata
 from pipelines.verdict.snapshot_findings import find_findings, make_row
-from udfs.failures.replica_logs import list_replica_bytes
 from udfs.failures.topic_defaults import KAFKA_DEFAULTS, TopicDefaults
 
 IGNORING = TopicDefaults(ignored=("o*", "money"))
@@ -167,16 +165,11 @@ def test_silver_equals_the_local_snapshot(spark: SparkSession, sources: list[Sou
 
 def check_cluster(found: dict[str, dict[str, list[dict]]], cluster: str, local: Snapshot) -> None:
     """Check that the rows of a cluster are those of a snapshot."""
-    assert_same(found["brokers"], cluster, local.brokers.to_pylist())
-    topics = local.topics.append_column(IGNORED, IGNORING.find_ignored(local.topics["topic"]))
-    assert_same(found["topics"], cluster, topics.to_pylist())
-    partitions = add_health(local.partitions, local.topics, local.brokers, KAFKA_DEFAULTS)
-    for name, values in list_replica_bytes(partitions).items():
-        partitions = partitions.append_column(name, values)
-    assert_same(found["partitions"], cluster, partitions.to_pylist())
+    for name in TABLES:
+        defaults = IGNORING if name == "topics" else KAFKA_DEFAULTS
+        assert_same(found[name], cluster, make_silver_rows(local, name, defaults).to_pylist())
     assert_same(found["quarantine"], cluster, local.quarantined)
     assert_same(found["warnings"], cluster, local.warnings.drop_columns(["record_number"]).to_pylist())
-    assert_same(found["conflicts"], cluster, local.conflicts.to_pylist())
     counted = sorted(count_records(local), key=lambda counts: counts["source"])
     for summary, counts in zip(found["summary"].get(cluster, []), counted, strict=True):
         assert summary == {
