@@ -45,7 +45,8 @@ class KafkaCluster:
         """Make a plan for a goal, and write it to a new folder, as `plan --goal GOAL --out DIR`.
 
         out: None = the files are not wanted. fields: of udfs.planning.plan_request.PlanRequest, as in brokers=(3,).
-        Raises: Infeasible if no plan meets the hard constraints; TypeError for an unknown field.
+        Raises: Infeasible if no plan meets the hard constraints; ValueError for an unknown goal, or a field that does
+        not fit it; TypeError for an unknown field.
         """
         request = build_request(self.settings, goal, **fields)
         capacity = self.settings.capacity.file

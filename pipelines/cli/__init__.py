@@ -26,14 +26,13 @@ _MODULES = (
     *("run_command", "report_command", "tables_command", "query_command", "maintain_command"),
     *("what_if_command", "inspect_command", "hotspots_command", "snapshot_command"),
     *("compare_command", "assign_command", "plan_command", "check_command", "apply_command"),
-    *("operate_command", "replay_command", "doctor_command"),
+    *("operate_command", "mcp_command", "replay_command", "doctor_command"),
 )
 for _name in _MODULES:
     import_module(f"pipelines.cli.{_name}")
 _OUTPUTS = ("--json", "--out", "--report")
 _WITHOUT_SPARK = {"what-if", "inspect", "hotspots", "snapshot", "compare", "assign", "plan", "check", "apply"} | {
-    "operate",
-    "approve",
+    *("operate", "approve", "mcp")
 }
 
 

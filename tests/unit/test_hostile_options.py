@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import typer
@@ -51,6 +52,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "apply": ("made", "--bootstrap-server", "127.0.0.1:1"),
     "operate": ("prod",),
     "approve": ("prod-balance-20270301-120000", "--by", "ada"),
+    "mcp": (),
     "replay": ("d.txt", "--fail", "1"),
     "doctor": (),
 }
@@ -200,6 +202,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr("typer.main.get_command", lambda _: commands)  # making them takes longer than a wrong option
     monkeypatch.setattr(common_options, "open_store", stop)
     monkeypatch.setattr("pipelines.cli.replay_command.open_store", stop)
+    monkeypatch.setattr("pipelines.mcp_server.make_server", Mock())  # it would wait for requests
     monkeypatch.setattr("pipelines.live.kafka_connection.KafkaConnection._open", stop)
     monkeypatch.setattr("pipelines.setup.java.check_java", lambda: SimpleNamespace(version="17"))
     monkeypatch.chdir(folder)
