@@ -1,7 +1,6 @@
-"""A data source of Spark that reads clusters without a run: spark.read.format("kafka_placement").load("kafka://b1:9092").
+"""A data source of Spark, for clusters without a run: spark.read.format("kafka_placement").load("kafka://b1:9092").
 
-Each source is read by one task, and its rows reach Spark as Arrow batches. Register it once in a session:
-spark.dataSource.register(ClusterSource).
+Each source is read by one task; its rows reach Spark as Arrow batches. Call register_source(spark) once in a session.
 """
 
 import json
@@ -11,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter, In, InputPartition
 from pyspark.sql.types import StructType
 
@@ -22,6 +22,15 @@ from pipelines.tables.table_contract import Table
 from udfs.wording import quote_value
 
 _BATCH_ROWS = 65_536
+
+
+_FILTERS = "spark.sql.python.filterPushdown.enabled"
+
+
+def register_source(spark: SparkSession) -> None:
+    """Register the format, and let Spark hand filters to data sources in Python, without which it rejects this one."""
+    spark.conf.set(_FILTERS, "true")
+    spark.dataSource.register(ClusterSource)
 
 
 class ClusterSource(DataSource):

@@ -10,18 +10,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pipelines.ingest.silver_rows import TABLES
-from pipelines.spark.cluster_source import ClusterSource
-
-FILTERS = "spark.sql.python.filterPushdown.enabled"
+from pipelines.spark.cluster_source import register_source
 
 
 @pytest.fixture
 def session(spark: SparkSession) -> Iterator[SparkSession]:
-    spark.dataSource.register(ClusterSource)
-    before = spark.conf.get(FILTERS)
-    spark.conf.set(FILTERS, "true")
+    filters = "spark.sql.python.filterPushdown.enabled"
+    before = spark.conf.get(filters)
+    register_source(spark)
     yield spark
-    spark.conf.set(FILTERS, before or "false")
+    spark.conf.set(filters, before or "false")
 
 
 def write_cluster(folder: Path, name: str, brokers: list[int]) -> str:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kafka_placement import read
 from tests.shared_runs import CONNECT_PORT, SMALL_CLUSTERS, SharedFolder, SmallRun
 from tests.where_it_runs.cluster import clean_environment
+from tests.where_it_runs.conftest import ROOT
 from tests.where_it_runs.tables import read_tables
 
 # Runs the command, then prints which session it used.
@@ -21,6 +23,36 @@ from pyspark.sql import SparkSession
 print("session:", type(SparkSession.getActiveSession()).__module__)
 sys.exit(code)
 """
+
+
+READ = """
+import sys
+from pipelines.spark.cluster_source import register_source
+from pipelines.spark.session import open_session
+spark = open_session("read", warehouse=None, remote="local[2]")
+register_source(spark)
+rows = spark.read.format("kafka_placement").load(sys.argv[1:]).groupBy("cluster_id").count().collect()
+print("rows:", sorted((row.cluster_id, row["count"]) for row in rows), type(spark).__module__)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_clusters_are_read_over_connect(shared_folder: SharedFolder, samples: Path, tmp_path: Path) -> None:
+    sources = [f"a={samples / 'kafka-4.1.1-kraft'}", f"b={samples / 'kafka-2.8.2-zookeeper'}"]
+    with shared_folder.lock(CONNECT_PORT):
+        done = subprocess.run(
+            [sys.executable, "-c", READ, *sources],
+            env=clean_environment(tmp_path, PYTHONPATH=str(ROOT)),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-5000:]
+    counts = [(name, read(source).snapshot.partitions.num_rows) for name, source in zip("ab", sources, strict=True)]
+    assert f"rows: {counts} pyspark.sql.connect.session" in done.stdout
 
 
 @pytest.mark.slow

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from kafka_placement import read
 from pipelines.setup.jars import list_jar_files
 from pipelines.stages.stage_registry import STEPS
 from pipelines.tables import TABLES
@@ -71,6 +73,43 @@ def test_the_wheel_runs_on_a_cluster(
     assert [(app["name"], app["cores"], app["state"]) for app in applications] == [
         ("placement-on-a-cluster", 2, "FINISHED")
     ]
+
+
+READ = """
+import sys
+from pyspark.sql import SparkSession
+from pipelines.spark.cluster_source import register_source
+spark = SparkSession.builder.getOrCreate()
+register_source(spark)
+rows = spark.read.format("kafka_placement").load(sys.argv[1:]).groupBy("cluster_id").count().collect()
+print("rows:", sorted((row.cluster_id, row["count"]) for row in rows), spark.sparkContext.master)
+"""
+
+
+def test_clusters_are_read_on_a_cluster(
+    cluster: Cluster, wheel: Path, bare_python: Path, samples: Path, tmp_path: Path
+) -> None:
+    """Each source by a task; neither the driver nor the workers have more of this program than the wheel."""
+    (tmp_path / "defaults.conf").write_text(DEFAULTS.replace("placement-on-a-cluster", "reads-clusters"))
+    (tmp_path / "read.py").write_text(READ)
+    package = shutil.copy(wheel, tmp_path / "kafka_placement.zip")  # Spark takes no packages that end with .whl
+    sources = [f"a={samples / 'kafka-4.1.1-kraft'}", f"b={samples / 'kafka-2.8.2-zookeeper'}"]
+    options = ["--properties-file", str(tmp_path / "defaults.conf"), "--driver-memory", "1g", "--executor-memory", "1g"]
+    done = subprocess.run(
+        [
+            *(str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.master, "--py-files", str(package)),
+            *(*options, str(tmp_path / "read.py"), *sources),
+        ],
+        env=clean_environment(tmp_path, SPARK_HOME=str(SPARK_HOME), PYSPARK_PYTHON=str(bare_python)),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-5000:]  # where spark-submit writes errors of a script
+    counts = [(name, read(source).snapshot.partitions.num_rows) for name, source in zip("ab", sources, strict=True)]
+    assert f"rows: {counts} {cluster.master}" in done.stdout
 
 
 def test_exit_codes_are_passed_on(cluster: Cluster, wheel: Path, bare_python: Path, tmp_path: Path) -> None:
