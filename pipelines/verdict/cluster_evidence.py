@@ -104,7 +104,7 @@ class AffectedPartitions:
     unreachable_min_isr: int = _count("those of these for which Kafka does not lower min.insync.replicas")
     on_failed_dirs: int = _count("those with a replica in a failed log dir of a live broker")
     only_in_failed_dirs: int = _count("those without a leader whose replicas that may lead are all in such log dirs")
-    helped_by_restart: int = _count("those of on_down_brokers that are not among only_in_failed_dirs")
+    beyond_restart: int = _count("those of on_down_brokers that are among only_in_failed_dirs: no restart helps them")
 
 
 NO_PARTITIONS = AffectedPartitions()

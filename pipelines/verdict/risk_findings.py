@@ -129,7 +129,7 @@ def describe_restart(
     order: how to find the order of several brokers. only_disks: leave out the brokers that are down.
     """
     step = ""
-    if affected.helped_by_restart and not only_disks:
+    if affected.on_down_brokers > affected.beyond_restart and not only_disks:
         step = f"restart {name_with_noun(findings.down_brokers)}{order}; "
     if affected.on_failed_dirs:
         brokers = findings.failed_dir_brokers

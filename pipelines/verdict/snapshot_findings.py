@@ -228,7 +228,7 @@ def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -
         unreachable_min_isr=int((is_affected & (flags.factor < flags.effective_min_isr)).sum()),
         on_failed_dirs=int((is_affected & flags.is_on_failed_dir).sum()),
         only_in_failed_dirs=int((is_affected & flags.is_only_in_failed_dir).sum()),
-        helped_by_restart=int((is_affected & flags.is_on_down_broker & ~flags.is_only_in_failed_dir).sum()),
+        beyond_restart=int((is_affected & flags.is_on_down_broker & flags.is_only_in_failed_dir).sum()),
     )
 
 

@@ -1,4 +1,4 @@
-"""Every sentence of a verdict, with its level and the condition under which it is said; docs/verdicts.md lists them.
+"""The sentences of a verdict, with level and condition, but for those on sources (source_statements.py).
 
 Texts have `{n}` (a count, with thousands separated), other names in braces, and `[singular|plural]` by that count.
 """
