@@ -177,7 +177,16 @@ WITH_JAVA = (
     *(
         f"tests/spark/test_{name}.py"
         for name in (
-            *("concurrent_writes", "damaged_tables", "load_figures", "maintenance", "placements", "quality", "query"),
+            *(
+                "cluster_source",
+                "concurrent_writes",
+                "damaged_tables",
+                "load_figures",
+                "maintenance",
+                "placements",
+                "quality",
+                "query",
+            ),
             *(
                 "query_errors",
                 "same_answers",

@@ -66,7 +66,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "kafka-placement approve prod-balance-20270104-020000 --by ada",
         "kafka-placement approve prod-balance-20270104-020000 --by ada --reject",
     ),
-    "mcp": ("kafka-placement mcp --command-config client.properties",),
+    "mcp": ("kafka-placement mcp",),
     "replay": (
         "kafka-placement replay prod-describe.txt --fail 2,5",
         "kafka-placement replay scenario.yaml --until t=90s --json end.json",

@@ -173,7 +173,8 @@ def test_a_history_gets_the_rows_of_new_snapshots_only(store: Store, monkeypatch
         overwrite(folder, *arguments)
 
     monkeypatch.setattr(delta_rs, "overwrite_table", note)
-    histories = [name for name in HISTORY_VIEWS if name != "insights.snapshots"]
+    alike = {"insights.finding_changes"}  # has no rows, as the nights are alike
+    histories = [name for name in HISTORY_VIEWS if name not in {"insights.snapshots", *alike}]
     add_nights(Path(store.warehouse), 2, first=NIGHTS)
     publish_views(store)
     assert all(f"number >= {NIGHTS + 1}" in conditions[name] for name in histories)
