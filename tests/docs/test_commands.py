@@ -103,7 +103,9 @@ def test_the_readme_is_short() -> None:
 
 @pytest.mark.e2e
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if not needs_cluster(EXAMPLES[name][0])])
+@pytest.mark.parametrize(  # mcp serves streams: test_mcp_server.py
+    "name", [name for name in EXAMPLES if name != "mcp" and not needs_cluster(EXAMPLES[name][0])]
+)
 def test_examples_of_help(machine: Machine, name: str) -> None:
     for text in EXAMPLES[name]:
         machine.run(Command(text))
