@@ -206,7 +206,7 @@ def what_if(
     with announce_compilation(print_message):
         snapshot, hypothesis = other.apply(snapshot, settings)
         if fail is None:
-            answer = what_if_answers.evaluate_cluster(snapshot, settings, measured)
+            answer = what_if_answers.evaluate_cluster(snapshot, settings, measured, capacities)
             verdict = answer.verdict.omit_steps() if hypothesis else answer.verdict
             verdict = verdict.name_moment(len(cluster.after or ()))
             answer = replace(answer, verdict=verdict.name_source(named, answer.cluster), hypothesis=hypothesis)

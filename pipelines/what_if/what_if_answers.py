@@ -281,15 +281,22 @@ def _list_causes(
     return tuple(cause.name_server(findings.bootstrap_server, findings.release_before) for cause in causes)
 
 
-def evaluate_cluster(snapshot: Snapshot, settings: Settings, measured: Snapshot | None = None) -> ClusterAnswer:
+def evaluate_cluster(
+    snapshot: Snapshot,
+    settings: Settings,
+    measured: Snapshot | None = None,
+    capacities: SurvivorCapacities | None = None,
+) -> ClusterAnswer:
     """Judge a cluster as `what-if` does: its failures, disks and capacities, and what is down now.
 
-    measured: the cluster as its sources show it, if the snapshot is it in another state.
+    measured: the cluster as its sources show it, if the snapshot is it in another state. capacities: None = those that
+    the settings name for its brokers.
     Raises: SourceError if its sources show no replicas.
     """
     disks = list_disk_uses(snapshot, measured or snapshot, settings)
     lost = list_disk_failures(snapshot, measured or snapshot, settings, disks) if disks else ()
-    capacities = read_survivor_capacities(snapshot, settings.capacity)
+    if capacities is None:
+        capacities = read_survivor_capacities(snapshot, settings.capacity)
     answer = replace(evaluate_brokers(snapshot, settings.topics.defaults, capacities, lost), disks=disks)
     verdict = answer.verdict.name_start_order([start.broker for start in answer.outage.start_order])
     return replace(answer, verdict=verdict)
