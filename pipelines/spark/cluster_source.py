@@ -6,7 +6,6 @@ Each source is read by one task; its rows reach Spark as Arrow batches. Call reg
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,12 +17,10 @@ from pipelines.cluster_api import read
 from pipelines.errors import SourceError
 from pipelines.ingest.silver_rows import TABLES, make_silver_rows
 from pipelines.tables import TABLES as ALL_TABLES
-from pipelines.tables.table_contract import Table
+from pipelines.tables.table_contract import SNAPSHOT_KEY, Table
 from udfs.wording import quote_value
 
 _BATCH_ROWS = 65_536
-
-
 _FILTERS = "spark.sql.python.filterPushdown.enabled"
 
 
@@ -83,10 +80,8 @@ class _ClusterReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return a part for each source. Raises: SourceError without any."""
         options = self._options
-        sources = (
-            json.loads(options["paths"]) if "paths" in options else [options[n] for n in ("path",) if n in options]
-        )
-        if not sources:
+        sources = json.loads(options["paths"]) if "paths" in options else [options.get("path")]
+        if not any(sources):
             raise SourceError("kafka_placement", "has no source", 'Name one, as in .load("prod=dumps/prod")')
         return [InputPartition(source) for source in sources]
 
@@ -96,9 +91,8 @@ class _ClusterReader(DataSourceReader):
         cluster = read(partition.value, **options)  # type: ignore[arg-type]
         name = self._table.name.partition(".")[2]
         rows = make_silver_rows(cluster.snapshot, name, cluster.settings.topics.defaults)
-        keys: dict[str, Any] = {"cluster_id": cluster.snapshot.cluster_id, "snapshot_id": cluster.snapshot_id}
-        for place, (key, value) in enumerate(keys.items()):
-            rows = rows.add_column(place, key, pa.array([value]).take(pa.array([0] * rows.num_rows, pa.int64())))
+        for key, value in zip(SNAPSHOT_KEY, (cluster.snapshot.cluster_id, cluster.snapshot_id), strict=True):
+            rows = rows.append_column(key, pa.repeat(value, rows.num_rows))
         for one in self._filters:
             values = [one.value] if isinstance(one, EqualTo) else list(one.value)
             column = rows[one.attribute[0]]

@@ -88,8 +88,8 @@ def build_history(rows: pa.Table, samples: int) -> LoadHistory:
     is_cluster = np.asarray(pc.equal(kind, SubjectKind.CLUSTER))
     of_cluster = part_shown[code[is_cluster][0]] if is_cluster.any() else np.ones(samples)
     of_cluster = np.nan_to_num(of_cluster, nan=1.0)
-    part_shown[np.unique(code[np.asarray(pc.equal(kind, SubjectKind.BROKER))])] = of_cluster
-    part_shown[np.unique(code[np.asarray(pc.equal(kind, SubjectKind.LOG_DIR))])] = of_cluster
+    is_place = np.asarray(pc.is_in(kind, pa.array([SubjectKind.BROKER, SubjectKind.LOG_DIR])))
+    part_shown[code[is_place]] = of_cluster
     subjects = rows.select(list(SUBJECT)).take(pa.array(row[is_last, -1]))
     is_topic = np.asarray(pc.equal(to_array(subjects["subject_kind"]), SubjectKind.TOPIC))
     topic_ids = spread(to_codes(rows["topic_id"])[0], -1)[is_last]
