@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -263,6 +265,22 @@ def test_the_health_of_topics_in_each_snapshot(store: Store) -> None:
     }
 
 
+_KEY = "cluster_id string, snapshot_id string"
+
+
+def show_snapshots(spark: SparkSession, numbers: Iterable[int]) -> None:
+    """Show snapshots s1, s2 and so on, each of its day, as insights.snapshots."""
+    snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(numbers)) for n in numbers]
+    columns = f"{_KEY}, first_seen_at timestamp, number int, newest boolean"
+    spark.createDataFrame(snapshots, columns).createOrReplaceTempView("insights__snapshots")
+
+
+def show_topics(spark: SparkSession, topics: Iterable[tuple[Any, ...]]) -> None:
+    """Show these rows as silver.topics."""
+    columns = f"{_KEY}, topic string, partitions int, replication_factor int, topic_id string, listed_partitions int"
+    spark.createDataFrame(topics, columns).createOrReplaceTempView("silver__topics")
+
+
 def test_topics_that_are_created_changed_or_deleted(spark: SparkSession) -> None:
     """a: changes twice; b: comes, goes and comes again; c: is deleted and made again between two snapshots."""
     states = {
@@ -272,12 +290,8 @@ def test_topics_that_are_created_changed_or_deleted(spark: SparkSession) -> None
         4: {"a": (4, 3, "A"), "b": (1, 1, "B"), "d": (4, None, "D")},
     }
     topics = [("prod", f"s{n}", t, *values, values[0]) for n, topics in states.items() for t, values in topics.items()]
-    key = "cluster_id string, snapshot_id string"
-    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string, listed_partitions int"
-    spark.createDataFrame(topics, columns).createOrReplaceTempView("silver__topics")
-    snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(states)) for n in states]
-    columns = f"{key}, first_seen_at timestamp, number int, newest boolean"
-    spark.createDataFrame(snapshots, columns).createOrReplaceTempView("insights__snapshots")
+    show_topics(spark, topics)
+    show_snapshots(spark, states)
     found = spark.sql(use_temporary_names(BY_NAME["insights.topic_changes"].sql)).collect()
     assert {row.first_seen_at.day == row.number for row in found} == {True}
     assert sorted((row.number, row.topic, row.change, *row[5:]) for row in found if row.topic != "d") == [
@@ -307,12 +321,8 @@ def test_a_listing_that_was_cut_creates_and_deletes_nothing(spark: SparkSession)
     topics = [
         ("prod", f"s{n}", t, count, 2, t, count - cut) for n, some in states.items() for t, (count, cut) in some.items()
     ]
-    key = "cluster_id string, snapshot_id string"
-    columns = f"{key}, topic string, partitions int, replication_factor int, topic_id string, listed_partitions int"
-    spark.createDataFrame(topics, columns).createOrReplaceTempView("silver__topics")
-    snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(states)) for n in states]
-    columns = f"{key}, first_seen_at timestamp, number int, newest boolean"
-    spark.createDataFrame(snapshots, columns).createOrReplaceTempView("insights__snapshots")
+    show_topics(spark, topics)
+    show_snapshots(spark, states)
     found = spark.sql(use_temporary_names(BY_NAME["insights.topic_changes"].sql)).collect()
     assert {row.first_seen_at.day == row.number for row in found} == {True}
     assert sorted((row.number, row.topic, row.change, *row[5:7]) for row in found) == [
@@ -322,11 +332,11 @@ def test_a_listing_that_was_cut_creates_and_deletes_nothing(spark: SparkSession)
         (5, "e", "created", None, 1),
     ]
     partitions = [("prod", s, topic, 0, 1, [1], [1]) for _, s, topic, *_ in topics if s in ("s3", "s4")]
-    columns = f"{key}, topic string, partition int, leader int, replicas array<int>, isr array<int>"
+    columns = f"{_KEY}, topic string, partition int, leader int, replicas array<int>, isr array<int>"
     spark.createDataFrame(partitions, columns).createOrReplaceTempView("silver__partitions")
     for newest in (3, 4):  # the listing that was cut is the older one, then the newer one
         numbered = [("prod", "s3", 3 if newest == 4 else 4, newest == 3), ("prod", "s4", newest, newest == 4)]
-        spark.createDataFrame(numbered, f"{key}, number int, newest boolean").createOrReplaceTempView(
+        spark.createDataFrame(numbered, f"{_KEY}, number int, newest boolean").createOrReplaceTempView(
             "insights__snapshots"
         )
         assert spark.sql(use_temporary_names(BY_NAME["insights.snapshot_changes"].sql)).collect() == []
@@ -346,12 +356,9 @@ def test_findings_that_come_and_go(spark: SparkSession) -> None:
         3: [("offline", "at_risk", 5, "5 are offline."), ("hot_broker", "warning", 39, "less hot")],
     }
     findings = [("prod", f"s{n}", place, *one) for n, some in states.items() for place, one in enumerate(some)]
-    key = "cluster_id string, snapshot_id string"
-    columns = f"{key}, place int, kind string, level string, affected long, text string"
+    columns = f"{_KEY}, place int, kind string, level string, affected long, text string"
     spark.createDataFrame(findings, columns).createOrReplaceTempView("gold__findings")
-    snapshots = [("prod", f"s{n}", datetime(2026, 11, n, tzinfo=UTC), n, n == max(states)) for n in states]
-    columns = f"{key}, first_seen_at timestamp, number int, newest boolean"
-    spark.createDataFrame(snapshots, columns).createOrReplaceTempView("insights__snapshots")
+    show_snapshots(spark, states)
     found = spark.sql(use_temporary_names(BY_NAME["insights.finding_changes"].sql)).collect()
     for view in ("gold__findings", "insights__snapshots"):
         spark.catalog.dropTempView(view)
