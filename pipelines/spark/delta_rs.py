@@ -192,11 +192,11 @@ def upgrade_table(folder: Path, upgrade: Upgrade) -> None:
         table = open_table(folder)
         if table is None:
             return
+        for name, comment in upgrade.new_comments.items():
+            table.alter.set_column_metadata(name, {"comment": comment})
         if upgrade.new_columns:
             nullable = StructType([StructField(c.name, c.dataType, True, c.metadata) for c in upgrade.new_columns])
             table.alter.add_columns([Field.from_json(json.dumps(f)) for f in nullable.jsonValue()["fields"]])
-        for name, comment in upgrade.new_comments.items():
-            table.alter.set_column_metadata(name, {"comment": comment})
         if upgrade.sets_version:
             table.alter.set_table_properties({VERSION_PROPERTY: str(TABLE_VERSION)}, raise_if_not_exists=False)
         note_last_commit(folder)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from pipelines.errors import StoreError
 from pipelines.sql_text import quote_text
@@ -36,7 +36,8 @@ class TableState:
 class Upgrade:
     """What a table lacks. Rows that it has already are null in new columns."""
 
-    new_columns: tuple[StructField, ...]
+    new_fields: Mapping[str, StructField]  # by path: new columns, and new fields of structs in columns
+    new_columns: tuple[StructField, ...]  # the columns that have these, with all their fields
     new_comments: Mapping[str, str]  # by column
     sets_version: bool
     earlier_columns: tuple[str, ...] = ()  # columns of earlier_tables.py, with which it cannot be written
@@ -57,13 +58,18 @@ def find_upgrade(table: Table, state: TableState, place: str) -> Upgrade:
     earlier = find_earlier_columns(table.name) if state.version < TABLE_VERSION else {}
     if extra := [name for name in existing if name not in expected and name not in earlier]:
         raise _make_version_error(place, f"has columns that no longer exist: {', '.join(extra)}")
+    new_fields = {f"`{name}`": field for name, field in expected.items() if name not in existing}
     for name, field in existing.items():
-        now = expected.get(earlier.get(name) or name)
-        if now and now.dataType != field.dataType:
-            types = field.dataType.simpleString(), now.dataType.simpleString()
-            raise _make_version_error(place, f"has column {name} with type {types[0]}, not {types[1]}")
+        if now := expected.get(earlier.get(name) or name):
+            new_in_structs = _find_new_fields(f"`{name}`", field.dataType, now.dataType)
+            if new_in_structs is None:
+                types = field.dataType.simpleString(), now.dataType.simpleString()
+                raise _make_version_error(place, f"has column {name} with type {types[0]}, not {types[1]}")
+            new_fields |= new_in_structs
+    new_columns = {path.split("`")[1] for path in new_fields}
     return Upgrade(
-        tuple(field for name, field in expected.items() if name not in existing),
+        new_fields,
+        tuple(field for name, field in expected.items() if name in new_columns),
         {
             name: field.metadata["comment"]
             for name, field in expected.items()
@@ -96,8 +102,9 @@ def make_replace_statement(table: Table, sql_name: str, query: str) -> str:
 def make_alter_clauses(upgrade: Upgrade) -> list[str]:
     """Make the clauses of ALTER TABLE that upgrade a table with Spark, the version last."""
     clauses = [f"ALTER COLUMN `{name}` COMMENT {quote_text(text)}" for name, text in upgrade.new_comments.items()]
-    if upgrade.new_columns:
-        clauses.append(f"ADD COLUMNS ({', '.join(map(_describe_column, upgrade.new_columns))})")
+    if upgrade.new_fields:
+        columns = (_describe_column(field, path=path) for path, field in upgrade.new_fields.items())
+        clauses.append(f"ADD COLUMNS ({', '.join(columns)})")
     return [*clauses, *([f"SET {_set_properties({VERSION_PROPERTY: str(TABLE_VERSION)})}"] * upgrade.sets_version)]
 
 
@@ -107,9 +114,29 @@ def _describe_table(table: Table) -> str:
     return f"USING delta {partitioned}COMMENT {quote_text(table.comment)} {properties}"
 
 
-def _describe_column(field: StructField, constraint: str = "") -> str:
-    comment = quote_text(field.metadata["comment"])
-    return f"`{field.name}` {field.dataType.simpleString()}{constraint} COMMENT {comment}"
+def _find_new_fields(path: str, existing: DataType, expected: DataType) -> dict[str, StructField] | None:
+    """Find the fields by which the structs in a type have grown, by path; None if the types differ otherwise."""
+    if existing == expected:
+        return {}
+    if isinstance(existing, ArrayType) and isinstance(expected, ArrayType):
+        return _find_new_fields(f"{path}.element", existing.elementType, expected.elementType)
+    if not (isinstance(existing, StructType) and isinstance(expected, StructType)):
+        return None
+    names = existing.names
+    if names != expected.names[: len(names)]:
+        return None
+    new_fields = {f"{path}.`{field.name}`": field for field in expected.fields[len(names) :]}
+    for field, now in zip(existing, expected, strict=False):
+        inner = _find_new_fields(f"{path}.`{field.name}`", field.dataType, now.dataType)
+        if inner is None:
+            return None
+        new_fields |= inner
+    return new_fields
+
+
+def _describe_column(field: StructField, constraint: str = "", path: str = "") -> str:
+    comment = quote_text(field.metadata.get("comment", ""))
+    return f"{path or f'`{field.name}`'} {field.dataType.simpleString()}{constraint} COMMENT {comment}"
 
 
 def _set_properties(properties: Mapping[str, str]) -> str:

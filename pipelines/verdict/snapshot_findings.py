@@ -376,6 +376,15 @@ def make_row(findings: ClusterFindings) -> dict[str, Any]:
 
 def read_row(row: Mapping[str, Any]) -> ClusterFindings:
     """Return the findings of a row that `make_row` made."""
-    known = {name: value for name, value in row.items() if value is not None}  # a table from before has no such column
-    issues = {one.pop("issue"): AffectedPartitions(**one) for one in map(dict, known.pop("issues"))}
-    return ClusterFindings(issues=issues, unknown_version=AffectedPartitions(**known.pop("unknown_version")), **known)
+    known = _drop_nulls(row)
+    issues = {one["issue"]: _read_affected(one) for one in known.pop("issues")}
+    return ClusterFindings(issues=issues, unknown_version=_read_affected(known.pop("unknown_version")), **known)
+
+
+def _read_affected(value: Mapping[str, Any]) -> AffectedPartitions:
+    return AffectedPartitions(**{name: one for name, one in _drop_nulls(value).items() if name != "issue"})
+
+
+def _drop_nulls(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is null, as in rows from before a column or a field of a struct was added."""
+    return {name: value for name, value in values.items() if value is not None}

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field
 from deltalake.table import TableAlterer
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from pipelines.cli.query_command import run_query
 from pipelines.config.settings import load_settings
@@ -359,6 +361,36 @@ def test_a_column_of_another_type_is_refused() -> None:
     fields = [StructField(f.name, StringType()) if f.name == "partitions" else f for f in table.schema]
     with pytest.raises(StoreError, match="has column partitions with type string, not int"):
         find_upgrade(table, TableState(StructType(fields), 0), "table silver.topics")
+
+
+def write_shorter_structs(folder: Path) -> StructType:
+    """Write gold.cluster_findings with one row, as a version whose structs lacked fields; return those structs."""
+    table = TABLES["gold.cluster_findings"]
+    fields = {field.name: field for field in table.schema}
+    element = fields["issues"].dataType.elementType  # type: ignore[attr-defined]
+    shorter = StructType(element.fields[:2])
+    old = {"issues": ArrayType(shorter), "unknown_version": StructType(element.fields[1:3])}
+    schema = StructType([StructField(f.name, old.get(f.name, f.dataType), True, f.metadata) for f in table.schema])
+    row = {name: [None] for name in schema.names} | {"cluster_id": ["prod"], "snapshot_id": ["a"]}
+    row |= {"issues": [[{"issue": "offline", "partitions": 3}]], "unknown_version": [{"partitions": 0, "topics": 0}]}
+    deltalake.write_deltalake(folder, pa.table(row, to_arrow_schema(schema)), schema_mode="overwrite", mode="overwrite")
+    return element
+
+
+@pytest.mark.parametrize("uses_delta_rs", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_structs_get_the_fields_that_they_lack(
+    tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, uses_delta_rs: bool
+) -> None:
+    table = TABLES["gold.cluster_findings"]
+    folder = tmp_path / "gold" / "cluster_findings"
+    names = write_shorter_structs(folder).names
+    store = open_without_spark(tmp_path) if uses_delta_rs else Store(request.getfixturevalue("spark"), str(tmp_path))
+    monkeypatch.setattr(store, "_has_delta_rs", uses_delta_rs)
+    store.create(table)
+    (row,) = DeltaTable(folder).to_pyarrow_table().to_pylist()
+    assert row["issues"] == [dict.fromkeys(names) | {"issue": "offline", "partitions": 3}]
+    assert row["unknown_version"] == dict.fromkeys(names[1:]) | {"partitions": 0, "topics": 0}
+    check_tables(tmp_path, [table.name])
 
 
 def test_an_upgrade_that_stopped_halfway_is_finished(earlier: Path, monkeypatch: pytest.MonkeyPatch) -> None:

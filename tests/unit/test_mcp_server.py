@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def use(server: Any, work: Callable[[Client], Awaitable[Any]]) -> Any:
         async with Client(server) as client:
             return await work(client)
 
-    return asyncio.run(connect())
+    with ThreadPoolExecutor(1) as thread:  # a browser of other tests leaves its event loop running in this one
+        return thread.submit(asyncio.run, connect()).result()
 
 
 def call_tool(server: Any, name: str, **arguments: Any) -> Any:
