@@ -35,7 +35,7 @@ def measure_growth(store: Store, seen: Iterable[SeenSnapshot], settings: Setting
 
     Return whether one of them has as many samples as a slope needs.
     """
-    samples = _order_samples(seen)
+    samples = order_samples(seen)
     if not samples or not all(store.exists(name) for name in GROWTH_INPUTS):
         return False
     newest = [SnapshotKey(cluster, seen[-1].snapshot_id) for cluster, seen in samples.items()]
@@ -59,7 +59,7 @@ def measure_growth(store: Store, seen: Iterable[SeenSnapshot], settings: Setting
     return any(len(of_cluster) >= options.min_samples for of_cluster in samples.values())
 
 
-def _order_samples(seen: Iterable[SeenSnapshot]) -> Mapping[str, Sequence[ClusterSample]]:
+def order_samples(seen: Iterable[SeenSnapshot]) -> Mapping[str, Sequence[ClusterSample]]:
     """List when runs saw each cluster, and as what snapshot, by time; of several at one time, the last."""
     samples: dict[str, dict[datetime, ClusterSample]] = {}
     for row in sorted(seen, key=attrgetter("as_of", "finished_at", "snapshot_id")):

@@ -24,7 +24,7 @@ from pipelines.warehouse_urls import redact_urls
 
 RETENTION = "retention"  # the stage of ops.runs that records a deletion
 # Rows that stay: what growth needs, and what people have done. ops.runs loses those of stages.
-_LASTING = ("gold.load_history", "ops.alerts", "gold.plan_executions", RUNS.name)
+_LASTING = ("gold.load_history", "ops.alerts", "gold.plan_executions", "gold.forecast_outcomes", RUNS.name)
 _RUNS_BETWEEN = 8
 _LAST_DELETED = "silver.source_summary"  # every snapshot has rows of it: while it has, a deletion is not finished
 

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pipelines.config.capacity_file import read_capacity_rows
 from pipelines.config.setting_sections import Settings
 from pipelines.errors import StoreError
+from pipelines.forecast_outcomes import record_outcomes
 from pipelines.growth_measurement import measure_growth
 from pipelines.ingest.snapshot_reader import check_source
 from pipelines.ingest.sources import SnapshotKey, Source, compute_snapshot_id, get_name
@@ -121,6 +122,7 @@ class Run:
             seen = [*read_seen(self._store, clusters, (SUMMARY_STAGE, RETENTION)), *self._list_seen(now)]
             with ThreadPoolExecutor(1) as pool:
                 recorded = pool.submit(self._record, now)
+                record_outcomes(self._store, seen)
                 self.has_trends = measure_growth(self._store, seen, self._context.settings)
                 recorded.result()
 

@@ -241,20 +241,13 @@ def _raise_signals() -> Iterator[None]:
 
 
 def _write_history(application: PlanApplication, settings: Settings) -> None:
-    """Write what the waves took to gold.plan_executions."""
-    from pipelines.execution.execution_history import get_plan_id, get_snapshot, list_wave_executions
-    from pipelines.execution.journal import Journal
-    from pipelines.spark.arrow_frames import make_rows
+    """Write what the waves took to the warehouse."""
+    from pipelines.execution.execution_history import record_executions
     from pipelines.tables.execution_tables import PLAN_EXECUTIONS
 
-    plan = application.plan
-    rows = list_wave_executions(Journal.open(application.folder), plan)
     store = common.open_store(settings, small=True, writing=True)
-    key, names = get_snapshot(plan), PLAN_EXECUTIONS.column_names
-    others = store.read_rows(PLAN_EXECUTIONS.name, [key], names) if store.exists(PLAN_EXECUTIONS.name) else []
-    all_rows = [tuple(row[name] for name in names) for row in others if row["plan_id"] != get_plan_id(plan)] + rows
-    store.replace(PLAN_EXECUTIONS, make_rows(all_rows, PLAN_EXECUTIONS.schema), [key])
-    print_line(f"{PLAN_EXECUTIONS.name}: {count_of(len(rows), 'row')} of this plan")
+    waves = record_executions(store, application.folder, application.plan)
+    print_line(f"{PLAN_EXECUTIONS.name}: {count_of(waves, 'row')} of this plan")
 
 
 def _act(application: PlanApplication, mode: _Mode, options: ExecutionOptions, settings: Settings, folder: Path) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from pipelines.config.plan_parameters import build_metric_options, build_request
 from pipelines.config.policies import Policy
 from pipelines.config.setting_sections import Settings
 from pipelines.errors import Infeasible, SourceError
+from pipelines.execution.execution_history import record_executions
+from pipelines.execution.journal import JOURNAL
 from pipelines.ingest.snapshot_reader import Snapshot, load_snapshot
 from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.maintenance import read_seen
@@ -20,6 +23,7 @@ from pipelines.operation.proposals import ProposalFolder, ProposalRecord, Propos
 from pipelines.operation.proposing import Observation, Proposer, WrittenPlan
 from pipelines.plan_files.change_ticket import make_ticket
 from pipelines.plan_files.plan_creation import create_plan
+from pipelines.plan_files.plan_reader import read_plan
 from pipelines.plan_files.plan_writer import TICKET
 from pipelines.spark.arrow_frames import make_rows
 from pipelines.spark.store import Store
@@ -58,8 +62,24 @@ def propose_plans(
         for record in proposals.list_open(key.cluster_id):
             if repository is not None and record.state is ProposalState.PROPOSED:
                 yield f"{record.proposal.id}: merge branch {repository.propose(record)} to approve it"
-        rows = [_make_row(key, record) for record in proposals.list_all(key.cluster_id)]
+        records = proposals.list_all(key.cluster_id)
+        _record_executions(store, key.cluster_id, records)
+        rows = [_make_row(key, record) for record in records]
         store.replace(PROPOSALS, make_rows(rows, PROPOSALS.schema), [key])
+
+
+def _record_executions(store: Store, cluster: str, records: Iterable[ProposalRecord]) -> None:
+    """Record what `operate` has carried out since the run before, as that run's rows of proposals show."""
+    names = ("cluster_id", "proposal_id", "changed_at")
+    before = store.read_columns(PROPOSALS.name, names).to_pylist() if store.exists(PROPOSALS.name) else []
+    known = {row["proposal_id"]: _to_utc(row["changed_at"]) for row in before if row["cluster_id"] == cluster}
+    for record in records:
+        if known.get(record.proposal.id) != record.changed_at and (record.plan_folder / JOURNAL).exists():
+            record_executions(store, record.plan_folder, read_plan(record.plan_folder))
+
+
+def _to_utc(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _make_row(key: SnapshotKey, record: ProposalRecord) -> tuple[Any, ...]:

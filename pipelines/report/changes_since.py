@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from pipelines.ingest.sources import SnapshotKey
+from pipelines.tables.growth_tables import ForecastKind
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.risk_findings import QUANTITIES
 from pipelines.verdict.verdict_points import Level, VerdictPoint
@@ -71,6 +72,7 @@ def compare_snapshots(
         *_compare_totals(totals.get(earlier.key.snapshot_id, {}), totals.get(newest.snapshot_id, {}), currency),
         *_list_members(tables["since_members"], newest),
         *_list_plans(tables["since_plans"], datetime.fromisoformat(earlier.as_of)),
+        *_list_forecasts(tables["since_forecasts"]),
     ]
     return ChangesSince(
         earlier.as_of,
@@ -126,3 +128,18 @@ def _list_plans(rows: Sequence[Mapping[str, Any]], after: datetime) -> Iterator[
             parts.append(f"{row['interrupted']} interrupted")
         noun = "plan carried out" if row["direction"] == "apply" else "plan rolled back"
         yield f"{noun} on {started_at:%Y-%m-%d}", ", ".join(parts)
+
+
+def _list_forecasts(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Say how many forecasts have come true so far."""
+    for row in rows:
+        forecasts, true = row["forecasts"], row["as_forecast"]
+        if row["forecast_kind"] == ForecastKind.GROWTH:
+            name, text = "next values forecast", f"{true / forecasts:.1%} of {forecasts:,} in their 95 % interval"
+        elif row["forecast_kind"] == ForecastKind.COPY_TIME:
+            ratios = " to ".join(f"{row[name]:.2f}" for name in ("lowest_ratio", "highest_ratio"))
+            name, text = "copy times forecast", f"{count_of(forecasts, 'wave')} took {ratios} times the forecast"
+        else:
+            noun = str(row["forecast_kind"]).replace("_", " ")
+            name, text = f"{noun} forecast for failures", f"{true:,} of {forecasts:,} came true"
+        yield name, f"{text}, over all nights"

@@ -303,6 +303,12 @@ SELECT cluster_id, plan_id, execution, direction, min(started_at) AS started_at,
        sum(actual_s) AS actual_s, count_if(outcome = 'interrupted') AS interrupted
 FROM gold.plan_executions WHERE cluster_id IN ({clusters})
 GROUP BY cluster_id, plan_id, execution, direction ORDER BY cluster_id, started_at
+
+-- since_forecasts: Forecasts that came true, of all runs and plans
+SELECT cluster_id, forecast_kind, sum(forecasts) AS forecasts, sum(as_forecast) AS as_forecast,
+       min(actual_value / forecast_value) AS lowest_ratio, max(actual_value / forecast_value) AS highest_ratio
+FROM gold.forecast_outcomes WHERE cluster_id IN ({clusters})
+GROUP BY cluster_id, forecast_kind ORDER BY cluster_id, forecast_kind
 """
 _CONSTANTS = {
     "{ranked_issues}": ", ".join(f"'{issue}'" for issue in RANKED_ISSUES),
@@ -310,10 +316,11 @@ _CONSTANTS = {
     "{counted}": indent(COUNTED_SQL, " " * 6).strip(),
     "{max_brokers}": str(MAX_ROWS),
 }
-# TREND is over all runs of the clusters in {clusters}; SINCE are of the newest and an earlier snapshot of each.
-*FIGURES, TREND, _TOTALS, _MEMBERS, CARRIED_OUT = (
+# TREND and OF_ALL_RUNS are of the clusters in {clusters}; other SINCE of the newest and an earlier snapshot of each.
+*FIGURES, TREND, _TOTALS, _MEMBERS, _CARRIED_OUT, _FORECASTS = (
     Figure(*parts)
     for parts in parse_queries(LOAD_QUERIES + reduce(lambda q, p: q.replace(*p), _CONSTANTS.items(), _QUERIES))
 )
-SINCE = (_TOTALS, _MEMBERS, CARRIED_OUT)
+OF_ALL_RUNS = (_CARRIED_OUT, _FORECASTS)
+SINCE = (_TOTALS, _MEMBERS, *OF_ALL_RUNS)
 VERDICT, TOPICS_AT_RISK = (figure for figure in FIGURES if figure.name in ("verdict", "topics_at_risk"))

@@ -21,7 +21,7 @@ from pipelines.report.broker_groups import (
     sum_takeovers,
 )
 from pipelines.report.changes_since import compare_snapshots, find_earlier
-from pipelines.report.figure_queries import CARRIED_OUT, FIGURES, SINCE, TREND, VERDICT
+from pipelines.report.figure_queries import FIGURES, OF_ALL_RUNS, SINCE, TREND, VERDICT
 from pipelines.report.load_sections import compare_zone_traffic, find_capacity_source, summarize_growth, summarize_loads
 from pipelines.report.overview import rank_urgency
 from pipelines.spark.sql_session import SqlSession
@@ -113,11 +113,11 @@ def _read_changes(store: Store, data: ReportData, trend: Mapping[str, Rows], sin
     keys = sorted([*keys_then, *(newest[name] for name in earlier)])
     figures = [figure for figure in (*SINCE, VERDICT) if all(map(store.exists, figure.dependencies))]
     rows: dict[str, dict[str, Rows]] = {name: {figure.name: [] for figure in (*SINCE, VERDICT)} for name in earlier}
-    names = [name for figure in figures if figure is not CARRIED_OUT for name in figure.dependencies]
+    names = [name for figure in figures if figure not in OF_ALL_RUNS for name in figure.dependencies]
     of_snapshots = store.open_sql(names, keys)
     for figure in figures:
         # Plans were made for any snapshot.
-        session = store.open_sql(figure.dependencies) if figure is CARRIED_OUT else of_snapshots
+        session = store.open_sql(figure.dependencies) if figure in OF_ALL_RUNS else of_snapshots
         of_figure = keys_then if figure is VERDICT else keys
         for row in session.run(figure.query(of_figure)).to_pylist():
             rows[row["cluster_id"]][figure.name].append(row)

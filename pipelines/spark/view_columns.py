@@ -153,15 +153,16 @@ VIEW_COLUMNS: dict[str, tuple[pa.Field, ...]] = {
             for issue in PartitionIssue
         ),
     ),
-    "leader_forecast_history": (
-        *_HISTORY,
-        column("broker_id", INT, "broker that failed, the only one since the snapshot before"),
-        column("forecast_leaders", LONG, "partitions that it led, with the same replicas in both snapshots"),
-        column(
-            "leaders_as_forecast",
-            LONG,
-            "those of them whose leader is now the forecast one, or that are offline as forecast",
-        ),
+    "forecast_accuracy": (
+        *_copy("gold.forecast_outcomes", "cluster_id", "forecast_kind", "subject_kind", "quantity"),
+        column("forecasts", LONG, "partitions, values of series, or waves that were forecast"),
+        column("as_forecast", LONG, "of these, those that came true, as gold.forecast_outcomes defines it"),
+        column("as_forecast_ratio", DOUBLE, "as_forecast over forecasts"),
+        column("first_forecast_at", TIME, "time of the first forecast (UTC)"),
+        column("last_outcome_at", TIME, "time of the last outcome (UTC)"),
+        column("lowest_ratio", DOUBLE, "lowest actual over forecast value; null = forecasts of this kind have none"),
+        column("median_ratio", DOUBLE, "median of these"),
+        column("highest_ratio", DOUBLE, "highest of these"),
     ),
     "hottest_broker_history": (
         *_HISTORY,

@@ -113,7 +113,8 @@ def _find_first_numbers(store: Store, task: ViewTask, written: str, snapshots: p
 
     written: what its last commit has recorded.
     """
-    if task.view.name not in HISTORY_VIEWS or task.view.name == SNAPSHOTS or not written:
+    has_numbers = any(one.name == "number" for one in task.view.columns)
+    if task.view.name not in HISTORY_VIEWS or task.view.name == SNAPSHOTS or not (has_numbers and written):
         return None
     try:
         before, now = json.loads(written), json.loads(task.inputs)

@@ -25,7 +25,7 @@ SNAPSHOTS = f"{SCHEMA}.snapshots"  # the first view, which all others read
 # These views read all snapshots of their tables, and all others at most the newest two of each cluster.
 _HISTORIES = (
     *("topic_changes", "topic_health_history", "hottest_broker_history", "metric_history"),
-    *("leader_forecast_history", "finding_changes"),
+    *("forecast_accuracy", "finding_changes"),
 )
 HISTORY_VIEWS = (SNAPSHOTS, *(f"{SCHEMA}.{name}" for name in _HISTORIES))
 
@@ -198,29 +198,13 @@ FROM (
   ) UNPIVOT (value FOR metric IN (under_replicated_partitions, under_min_isr_partitions))
 ) m JOIN insights.snapshots s ON m.cluster_id = s.cluster_id AND m.snapshot_id = s.snapshot_id
 
--- insights.leader_forecast_history: How many of the new leaders that silver.partitions.successor forecast the next
--- snapshot showed, for each broker that failed alone between two snapshots: of partitions that it led, with the same
--- replicas in both. number and times are those of the later snapshot.
-SELECT f.cluster_id, f.number, f.first_seen_at, f.seen_at, f.broker_id, count(*) AS forecast_leaders,
-       count_if(old.successor <=> new.leader) AS leaders_as_forecast
-FROM (
-  SELECT cluster_id, number, first_seen_at, seen_at, snapshot_id, earlier_id, any_value(broker_id) AS broker_id
-  FROM (
-    SELECT s.*, earlier.broker_id
-    FROM (
-      SELECT *, lag(snapshot_id) OVER (PARTITION BY cluster_id ORDER BY number) AS earlier_id FROM insights.snapshots
-    ) s
-    JOIN silver.brokers earlier
-      ON earlier.cluster_id = s.cluster_id AND earlier.snapshot_id = s.earlier_id AND earlier.live
-    JOIN silver.brokers later ON later.cluster_id = s.cluster_id AND later.snapshot_id = s.snapshot_id
-      AND later.broker_id = earlier.broker_id AND NOT later.live
-  ) GROUP BY cluster_id, number, first_seen_at, seen_at, snapshot_id, earlier_id HAVING count(*) = 1
-) f
-JOIN silver.partitions old
-  ON old.cluster_id = f.cluster_id AND old.snapshot_id = f.earlier_id AND old.leader = f.broker_id
-JOIN silver.partitions new ON new.cluster_id = f.cluster_id AND new.snapshot_id = f.snapshot_id
-  AND new.topic = old.topic AND new.partition = old.partition AND new.replicas = old.replicas
-GROUP BY f.cluster_id, f.number, f.first_seen_at, f.seen_at, f.broker_id
+-- insights.forecast_accuracy: How many forecasts of each kind came true, over all runs and plans of a cluster, and of
+-- copy times and offline partitions how many times the forecast they were.
+SELECT cluster_id, forecast_kind, subject_kind, quantity, sum(forecasts) AS forecasts, sum(as_forecast) AS as_forecast,
+       sum(as_forecast) / sum(forecasts) AS as_forecast_ratio, min(forecast_at) AS first_forecast_at,
+       max(outcome_at) AS last_outcome_at, min(actual_value / forecast_value) AS lowest_ratio,
+       median(actual_value / forecast_value) AS median_ratio, max(actual_value / forecast_value) AS highest_ratio
+FROM gold.forecast_outcomes GROUP BY cluster_id, forecast_kind, subject_kind, quantity
 """
 VIEWS = tuple(
     View(*parts, VIEW_COLUMNS[parts[0].partition(".")[2]])

@@ -1,9 +1,22 @@
 """Tables that compare all snapshots of a cluster, which `run` writes once its other tables are complete."""
 
+from enum import StrEnum
+
 from pipelines.tables.table_contract import Between, NoRowWhere, OneOf, Table, columns
+from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, TIME, column
 from udfs.growth.forecast_rows import FORECAST_COLUMNS, Limit
 from udfs.growth.growth_rows import GROWTH_COLUMNS
 from udfs.growth.load_history import QUANTITIES, SubjectKind
+
+
+class ForecastKind(StrEnum):
+    """What was forecast."""
+
+    LEADERS = "leaders"  # after the failure of a broker
+    OFFLINE_PARTITIONS = "offline_partitions"  # after the failure of a broker
+    GROWTH = "growth"  # the next value of a series
+    COPY_TIME = "copy_time"  # of a wave
+
 
 _KINDS = OneOf("subject_kind", tuple(SubjectKind))
 _QUANTITIES = OneOf("quantity", tuple(QUANTITIES))
@@ -47,5 +60,56 @@ GROWTH_FORECASTS = Table(
             "days_or_reason", "(days IS NULL) = (reason IS NULL)", "has both days and a reason, or none of the two"
         ),
         NoRowWhere("days_in_interval", "days < days_low OR days > days_high", "has days outside of their interval"),
+    ),
+)
+
+# A copy is as forecast if it took at least, or at most, this part more or less.
+COPY_TIME_TOLERANCE = 0.1
+FORECAST_OUTCOMES = Table(
+    "gold.forecast_outcomes",
+    "One row per forecast whose outcome is known: leaders and offline partitions after the failure of a broker, the "
+    "next values of all series of a kind, and the time of a wave.",
+    (
+        column("cluster_id", TEXT, "name of the cluster", required=True),
+        column(
+            "snapshot_id",
+            TEXT,
+            "the snapshot that shows the outcome; of a copy_time, as in gold.plan_executions",
+            required=True,
+        ),
+        column(
+            "forecast_kind",
+            TEXT,
+            "leaders: those of partitions that a failed broker led, by silver.partitions.successor in the snapshot "
+            "before; offline_partitions: those of them without a leader; growth: values by gold.growth of the snapshot "
+            "before, in an interval of 95 %; copy_time: the time of a wave, by its plan",
+            required=True,
+        ),
+        column("broker_id", INT, "of leaders and offline_partitions: the broker, the only one that failed in between"),
+        column("subject_kind", TEXT, "of growth: cluster, broker, log_dir or topic, as in gold.growth"),
+        column("quantity", TEXT, "of growth: as in gold.growth"),
+        column("plan_id", TEXT, "of copy_time: the plan, as in gold.plan_executions"),
+        column("execution", INT, "of copy_time: the call of apply, as in gold.plan_executions"),
+        column("wave", INT, "of copy_time: the wave"),
+        column("forecast_at", TIME, "the time of the forecast; of copy_time, when the wave began (UTC)", required=True),
+        column("outcome_at", TIME, "the time of the outcome (UTC)", required=True),
+        column("forecasts", LONG, "how many partitions, series or waves were forecast", required=True),
+        column(
+            "as_forecast",
+            LONG,
+            "of these, those that came true: the same leader, a value in the interval, or a time within "
+            f"{COPY_TIME_TOLERANCE:.0%} of the forecast",
+            required=True,
+        ),
+        column("forecast_value", DOUBLE, "of offline_partitions their number, of copy_time seconds; null for others"),
+        column("actual_value", DOUBLE, "the same, as it came"),
+    ),
+    keys=(),
+    partition_by=("cluster_id",),
+    skip_by=("snapshot_id",),
+    expectations=(
+        OneOf("forecast_kind", tuple(ForecastKind)),
+        Between("forecasts", 1),
+        NoRowWhere("as_forecast_of_forecasts", "as_forecast < 0 OR as_forecast > forecasts", "counts more than all"),
     ),
 )

@@ -15,7 +15,7 @@ from tests.docs.pages import PAGES, Block, Command, blocks
 
 QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
 # What healthy clusters have no row of, and partitions of both snapshots of OLDER: it has other topics now.
-EMPTY = ("silver.quarantine", "stage = 'retention'", "WITH states", "insights.leader_forecast_history")
+EMPTY = ("silver.quarantine", "stage = 'retention'", "WITH states", "forecast_kind IN")
 # What is about more than the newest snapshots.
 HISTORY = (
     "* FROM insights.snapshots",
@@ -30,7 +30,8 @@ HISTORY = (
     "insights.finding_changes",
     "insights.topic_health_history",
     "insights.hottest_broker_history",
-    "insights.leader_forecast_history",
+    "insights.forecast_accuracy",
+    "gold.forecast_outcomes",
     "ops.runs",
     "VERSION AS OF",
 )

@@ -15,6 +15,7 @@ from pipelines.report.html_page import render_page
 from pipelines.report.report_data import read_report
 from pipelines.spark.arrow_frames import make_rows
 from pipelines.tables.execution_tables import PLAN_EXECUTIONS
+from pipelines.tables.growth_tables import FORECAST_OUTCOMES
 from pipelines.verdict.finding_rows import read_finding_rows
 from tests.shared_runs import SharedFolder
 from tests.spark.two_days import create_warehouse
@@ -106,7 +107,12 @@ def test_what_is_unknown_is_not_compared() -> None:
         totals | {"snapshot_id": "s0"},
         totals | {"snapshot_id": "s9", "size_bytes": 5, "bytes_in_per_s": 1000.0, "cost_per_month": 12.5},
     ]
-    tables: dict[str, list[dict[str, Any]]] = {"since_totals": rows, "since_members": [], "since_plans": []}
+    tables: dict[str, list[dict[str, Any]]] = {
+        "since_totals": rows,
+        "since_members": [],
+        "since_plans": [],
+        "since_forecasts": [],
+    }
     verdict = read_finding_rows([])
     earlier = EarlierSnapshot(SnapshotKey("prod", "s0"), FIRST.isoformat())
     since = compare_snapshots(NEWEST, earlier, (verdict, verdict), tables, "EUR")
@@ -114,3 +120,35 @@ def test_what_is_unknown_is_not_compared() -> None:
     assert since.facts == [("bytes in", "0 B/s -> 1 kB/s"), ("cost between zones, EUR a month", "10 -> 12, +25.0%")]
     tables["since_totals"] = []
     assert compare_snapshots(NEWEST, earlier, (verdict, verdict), tables, "EUR").facts == []
+
+
+def test_forecasts_that_came_true(warehouse: Path) -> None:
+    store = open_without_spark(warehouse)
+    row = dict.fromkeys(FORECAST_OUTCOMES.column_names) | {
+        "cluster_id": "prod",
+        "forecast_at": FIRST,
+        "outcome_at": FIRST,
+    }
+    rows = [
+        {"snapshot_id": "a", "forecast_kind": "leaders", "forecasts": 1_000, "as_forecast": 999},
+        {"snapshot_id": "a", "forecast_kind": "growth", "forecasts": 300, "as_forecast": 280},
+        {"snapshot_id": "b", "forecast_kind": "growth", "forecasts": 100, "as_forecast": 100},
+        *(
+            {
+                "snapshot_id": "p",
+                "forecast_kind": "copy_time",
+                "forecasts": 1,
+                "as_forecast": 1,
+                "actual_value": seconds,
+            }
+            | {"forecast_value": 100.0}
+            for seconds in (93.0, 106.0)
+        ),
+    ]
+    values = [tuple((row | one).values()) for one in rows]
+    store.append(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema))
+    (cluster,) = read_report(store).clusters
+    facts = dict(cluster["since"].facts)
+    assert facts["leaders forecast for failures"] == "999 of 1,000 came true, over all nights"
+    assert facts["next values forecast"] == "95.0% of 400 in their 95 % interval, over all nights"
+    assert facts["copy times forecast"] == "2 waves took 0.93 to 1.06 times the forecast, over all nights"

@@ -173,7 +173,7 @@ def test_only_views_that_read_something_new_are_written(last_run: tuple[Store, D
     # The rows of these stay the same: they are written only where a state is recorded with them.
     assert list_written(store, before) - {"insights.topic_changes", "insights.finding_changes"} == {
         SNAPSHOTS,
-        *(f"insights.{name}_history" for name in ("metric", "topic_health", "hottest_broker", "leader_forecast")),
+        *(f"insights.{name}_history" for name in ("metric", "topic_health", "hottest_broker")),
         "insights.growth",  # one sample more
     }
     newest = open_table(store, SNAPSHOTS).to_pyarrow_table()

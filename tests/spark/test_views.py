@@ -218,34 +218,6 @@ def test_the_hottest_broker_of_each_snapshot(store: Store) -> None:
     assert rows(store, sql) == [(1, 1, 3, 1.8), (2, 1, 3, 1.286)]
 
 
-def test_forecast_leaders_of_each_failure(spark: SparkSession) -> None:
-    """Broker 2 fails alone before the second snapshot; 1 and 3 together before the third: that was not forecast."""
-    key = "cluster_id string, snapshot_id string"
-    down = {1: set[int](), 2: {2}, 3: {1, 2, 3}}
-    brokers = [("prod", f"s{n}", broker, broker not in ids) for n, ids in down.items() for broker in (1, 2, 3)]
-    spark.createDataFrame(brokers, f"{key}, broker_id int, live boolean").createOrReplaceTempView("silver__brokers")
-    # partition: replicas, its leader and the forecast one before the failure, and the leader after it
-    states = {
-        0: ([1, 2, 3], 1, 2, 1),  # not led by 2
-        1: ([2, 3, 1], 2, 3, 3),
-        2: ([2, 1, 3], 2, 1, 3),  # not as forecast
-        3: ([2], 2, -1, -1),
-    }
-    partitions = [
-        ("prod", f"s{n}", "t", p, replicas, leaders[n - 1], successor)
-        for p, (replicas, was, successor, then) in states.items()
-        for n, leaders in ((n, (was, then, -1)) for n in down)
-    ]
-    partitions += [("prod", "s1", "u", 0, [2, 1], 2, 1), ("prod", "s2", "u", 0, [3, 1], 3, 1)]  # reassigned between
-    columns = f"{key}, topic string, partition int, replicas array<int>, leader int, successor int"
-    spark.createDataFrame(partitions, columns).createOrReplaceTempView("silver__partitions")
-    snapshots = [("prod", f"s{n}", *[datetime(2026, 11, n, tzinfo=UTC)] * 2, n, n == 3) for n in down]
-    columns = f"{key}, first_seen_at timestamp, seen_at timestamp, number int, newest boolean"
-    spark.createDataFrame(snapshots, columns).createOrReplaceTempView("insights__snapshots")
-    outcomes = spark.sql(use_temporary_names(BY_NAME["insights.leader_forecast_history"].sql)).collect()
-    assert [(row.number, *row[4:]) for row in outcomes] == [(2, 2, 3, 2)]
-
-
 def test_the_health_of_topics_in_each_snapshot(store: Store) -> None:
     """In the newest one, as many partitions have each issue as in insights.partition_issues."""
     sql = """SELECT number, topic, partitions, under_min_isr_partitions, under_replicated_partitions,

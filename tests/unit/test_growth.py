@@ -61,6 +61,24 @@ def test_the_interval_covers_slopes_of_series_whose_errors_depend_on_each_other(
     assert 0.90 <= measure_coverage(kind, n, is_irregular)[0] <= 0.99
 
 
+@pytest.mark.parametrize("n", [5, 10, 20, 60])
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "autocorrelated", "random walk"])
+def test_the_next_value_is_within_the_margin_of_the_level(kind: str, n: int) -> None:
+    random = np.random.default_rng(n)
+    times = make_times(n + 1, False, random)
+    values = SLOPE * times + make_noise(kind, times, random)
+    trends = estimate_trends(times[:n], values[:, :n])
+    margin = np.hypot(trends.level_margin, (trends.high - trends.low) / 2)
+    coverage = np.mean(np.abs(values[:, n] - trends.level - trends.slope) <= margin)
+    assert 0.91 <= coverage <= (0.99 if n < 60 else 1)
+
+
+def test_a_straight_line_has_no_margin() -> None:
+    times = np.arange(9.0)
+    trends = estimate_trends(times, np.stack([3 * times, np.full(9, 7.0)]))
+    assert trends.level_margin.tolist() == pytest.approx([0, 0], abs=1e-9)
+
+
 def test_slopes_are_those_of_scipy_and_intervals_no_narrower() -> None:
     random = np.random.default_rng(1)
     times = np.sort(random.random(30) * 90)

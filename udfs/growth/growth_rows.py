@@ -32,6 +32,9 @@ GROWTH_COLUMNS = (
     column(
         "level", DOUBLE, f"value at last_at on the trend, by the median of the last five: {_UNITS}; null = no slope"
     ),
+    column(
+        "level_margin", DOUBLE, f"half of the 95 % interval of a single value about level: {_UNITS}; null = no slope"
+    ),
     column("slope_per_day", DOUBLE, "Theil-Sen slope, per day; null = too little history, see reason"),
     column("slope_per_day_low", DOUBLE, "lower end of its 95 % interval"),
     column("slope_per_day_high", DOUBLE, "upper end of its 95 % interval"),
@@ -98,7 +101,10 @@ def growth_rows(loads: pa.Table, times: Ints, limits: HistoryLimits) -> pa.Table
             history.left_out[quantity],
             *(_to_times(at, times) for at in (trends.first, trends.last)),
             _to_doubles(trends.latest, trends.samples > 0),
-            *(_to_doubles(array, is_known) for array in (trends.level, trends.slope, trends.low, trends.high)),
+            *(
+                _to_doubles(array, is_known)
+                for array in (trends.level, trends.level_margin, trends.slope, trends.low, trends.high)
+            ),
             pa.array(reasons, TEXT),
         ]
         tables.append(pa.Table.from_arrays(rows, schema=_GROWTH).filter(pa.array(is_shown)))

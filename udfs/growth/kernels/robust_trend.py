@@ -28,6 +28,7 @@ class Trends(NamedTuple):
     last: Floats  # time of the last value
     latest: Floats  # last value
     level: Floats  # value at that time as the trend and the last five values have it
+    level_margin: Floats  # half of the 95 % interval of a single value about `level`, at that time
     slope: Floats  # per unit of time
     low: Floats  # lower end of the slope's 95 % interval
     high: Floats  # upper end
@@ -67,6 +68,7 @@ def _estimate(times: Floats, values: Floats) -> Trends:
         correlation = _correct_bias(_correlate_neighbours(residuals), n)
         inflation = np.sqrt((1 + correlation) / (1 - correlation))
         low, high = _find_interval(slopes, y, n, inflation)
+        margin = _find_level_margin(residuals, n, inflation)
         walk = np.where(correlation > _RANDOM_WALK, _random_walk_margin(t, y, slope, n), 0.0)
     return Trends(
         n,
@@ -74,6 +76,7 @@ def _estimate(times: Floats, values: Floats) -> Trends:
         last_time,
         latest,
         np.where(n > 1, level, np.nan),
+        np.where(n > 2, margin, np.nan),
         slope,
         np.fmin(low, slope - walk),
         np.fmax(high, slope + walk),
@@ -112,6 +115,22 @@ def _median_of_last(residuals: Floats, n: Ints) -> Floats:
     recent = np.where(index >= 0, np.take_along_axis(residuals, np.maximum(index, 0), axis=1), np.nan)
     recent.sort(axis=1)
     return _median(recent, np.minimum(n, _LEVEL_SAMPLES))
+
+
+def _find_level_margin(residuals: Floats, n: Ints, inflation: Floats) -> Floats:
+    """Return half of the interval in which 95 % of single values are, about the median of the last ones.
+
+    The variance of a median of normal values is pi / 2 of that of their mean. The cube root of the slope's inflation,
+    up to 3, was found by simulation: 92 to 98 % of the next values of independent, autocorrelated and random-walk
+    series of 5 to 60 values are inside (tests/unit/test_growth.py).
+    """
+    if not residuals.shape[1]:
+        return np.full(len(n), np.nan)
+    freedom = np.maximum(n - 2, 1)
+    centred = residuals - _median(np.sort(residuals, axis=1), n)[:, None]
+    spread = np.sqrt(np.nansum(centred**2, axis=1) / freedom * (1 + np.pi / 2 / np.clip(n, 1, _LEVEL_SAMPLES)))
+    margin: Floats = special.stdtrit(freedom, (1 + _CONFIDENCE) / 2) * spread * np.cbrt(np.minimum(inflation, 3))
+    return margin
 
 
 def _find_interval(slopes: Floats, y: Floats, n: Ints, inflation: Floats) -> tuple[Floats, Floats]:
