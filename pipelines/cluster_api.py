@@ -4,7 +4,7 @@ The commands call the same functions. Import it as `from kafka_placement import 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -49,9 +49,7 @@ class KafkaCluster:
         not fit it; TypeError for an unknown field.
         """
         request = build_request(self.settings, goal, **fields)
-        capacity = self.settings.capacity.file
-        log_dirs = add_disk_capacities(self.snapshot.log_dirs, self.snapshot.cluster_id, capacity)
-        snapshot = replace(self.snapshot, log_dirs=log_dirs)
+        snapshot = add_disk_capacities(self.snapshot, self.settings.capacity.file)
         limits, options = build_wave_limits(self.settings), build_metric_options(self.settings)
         with TemporaryDirectory() as folder:
             place = Path(folder, "plan") if out is None else out

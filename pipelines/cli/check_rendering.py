@@ -61,7 +61,7 @@ def _render_waves(judgement: PlanJudgement) -> Iterator[str]:
         "under-replicated": "under_replicated_partitions",
         "below min ISR": "under_min_isr_partitions",
         "one in sync": "one_in_sync_partitions",
-        "offline or blocked if a broker fails": "blocked_if_a_broker_fails",
+        "offline or blocked if a broker fails, RF > 1": "blocked_if_a_broker_fails",
     }
     headings = ["wave", "partitions", "replicas"]
     headings += ["copied", "in total", f"time at {format_bytes(judgement.throttle_bytes_per_s)}/s"] * has_sizes

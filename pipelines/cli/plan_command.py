@@ -221,9 +221,7 @@ def plan(
     request, limits = parse_request(written, settings), parse_limits(written, settings)
     now = cluster.read(source, settings)
     common_options.print_findings(now)
-    snapshot = cluster.apply(now, defaults)
-    log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
-    snapshot = replace(snapshot, log_dirs=log_dirs)
+    snapshot = add_disk_capacities(cluster.apply(now, defaults), settings.capacity.file)
     named = server or get_bootstrap_server(snapshot.brokers) or DEFAULT_SERVER
     files = {"--out": (str(out),) if out else (), "--bootstrap-server": (server,) if server else ()}
     repeated = {option: values for option, values in files.items() if values} | cluster.values

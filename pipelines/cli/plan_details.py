@@ -248,17 +248,22 @@ def _render_restarts(execution: PlannedWaves, health: WaveHealth) -> Iterator[st
     yield "    when brokers can restart without leaving a partition below min.insync.replicas or offline:"
     yield from _list_restarts(model, live[now[live] != NEVER], now)
     rest = live[now[live] == NEVER]
-    if len(waiting := rest[later[rest] != NEVER]):
-        lagging = model.describe_brokers(find_lagging_brokers(model))
-        yield f"    once the replicas that are out of sync on {lagging} have caught up:"
-        yield from _list_restarts(model, waiting, later)
+    lagging = find_lagging_brokers(model)
+    if len(rest) and len(lagging):
+        yield f"    once the replicas that are out of sync on {model.describe_brokers(lagging)} have caught up:"
+    yield from _list_restarts(model, rest[later[rest] != NEVER], later)
     blocked, is_incomplete = caught_up.blocked_by_restart[-1], caught_up.incomplete_at_end > 0
+    until_then = health.blocked_by_restart[-1]
     rest = rest[later[rest] == NEVER]
     lost = model.describe_brokers(np.unique(model.replicas[~model.is_usable]))
-    reasons = {f"which leaves replicas on {lost}": is_incomplete, "as min.insync.replicas needs all": ~is_incomplete}
+    reasons = {
+        f"which leaves replicas on {lost}": is_incomplete,
+        "as min.insync.replicas equals the replication factor there": ~is_incomplete,
+    }
     for reason, has_reason in reasons.items():
         names = [
-            f"{model.broker_ids[broker]} ({count_of(int(blocked[broker]), 'partition')})"
+            f"{model.broker_ids[broker]} ({count_of(int(blocked[broker]), 'partition')}"
+            + (f", until then {until_then[broker]:,})" if until_then[broker] != blocked[broker] else ")")
             for broker in rest[has_reason[rest]].tolist()
         ]
         if names:
@@ -300,7 +305,7 @@ def _list_rows(execution: PlannedWaves, health: WaveHealth, moment: str) -> list
         "under-replicated": health.under_replicated,
         "below min ISR": health.under_min_isr,
         "one in sync": health.one_in_sync,
-        "offline or blocked if a broker fails": health.blocked_by_restart.max(axis=1, initial=0),
+        "offline or blocked if a broker fails, RF > 1": health.blocked_by_restart.max(axis=1, initial=0),
     }
     columns = {title: count.tolist() for title, count in counts.items() if health.under_replicated[0] and count[0]}
     headings = ["wave", "partitions", "replicas"]

@@ -249,6 +249,5 @@ def _compare_choices(
     from pipelines.config.plan_parameters import build_request, build_wave_limits
     from pipelines.what_if.wait_or_move import RepairPlanning, compare_choices
 
-    log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
     planning = RepairPlanning(build_request(settings, "repair"), build_wave_limits(settings), settings.topics.defaults)
-    return compare_choices(replace(snapshot, log_dirs=log_dirs), answer, returned, planning)
+    return compare_choices(add_disk_capacities(snapshot, settings.capacity.file), answer, returned, planning)

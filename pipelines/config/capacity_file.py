@@ -1,8 +1,12 @@
 """The file of capacities of brokers and their disks: capacity.file."""
 
+from __future__ import annotations
+
 import csv
+from collections import Counter
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +16,9 @@ from pipelines.errors import SettingsError
 from udfs.failures.failure_rows import LOAD_QUANTITIES
 from udfs.failures.kernels.failure_totals import LOADS
 from udfs.wording import quote_value
+
+if TYPE_CHECKING:
+    from pipelines.ingest.snapshot_reader import Snapshot
 
 _MAX_BYTES = 100_000_000
 _DISK, _LOG_DIR = "disk_bytes", "log_dir"
@@ -52,18 +59,22 @@ def read_disk_capacities(file: str) -> dict[tuple[str, int, str], float]:
     return {(*row.key, row.log_dir): row.disk_bytes for row in rows if not np.isnan(row.disk_bytes)}
 
 
-def add_disk_capacities(log_dirs: pa.Table, cluster: str, file: str) -> pa.Table:
-    """Replace the bytes of the volumes of log dirs (schema LOG_DIRS) by those of the file, where it has any.
+def add_disk_capacities(snapshot: Snapshot, file: str) -> Snapshot:
+    """Return a snapshot with the bytes of disks that the file has: as disk_capacities, and for its log dirs.
 
-    Usable bytes are then unknown: the volume less what its logs use.
+    Those of a broker are those of its log dir, if it has only one. Usable bytes of its volume are then unknown: the
+    volume less what its logs use. Raises: SettingsError if the file is wrong.
     """
-    disks = match_disks(read_disk_capacities(file), cluster)
-    rows = log_dirs.to_pylist()
+    disks = match_disks(read_disk_capacities(file), snapshot.cluster_id)
+    rows = snapshot.log_dirs.to_pylist()
+    counts = Counter(row["broker_id"] for row in rows)
     for row in rows:
-        total = disks.get((row["broker_id"], row["log_dir"]))
+        broker = row["broker_id"]
+        total = disks.get((broker, row["log_dir"]), disks.get((broker, "")) if counts[broker] == 1 else None)
         if total is not None:
             row |= {"total_bytes": round(total), "usable_bytes": None}
-    return pa.Table.from_pylist(rows, log_dirs.schema)
+    log_dirs = pa.Table.from_pylist(rows, snapshot.log_dirs.schema)
+    return replace(snapshot, log_dirs=log_dirs, disk_capacities=disks)
 
 
 def read_capacity_rows(file: str) -> list[CapacityRow]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -281,6 +281,7 @@ class Snapshot(ClusterTables):
     conflicting_listings: list[str]  # a sentence on each pair of listings that disagree on partitions
     outcomes: pa.Table  # OUTCOMES
     stops: BrokerStops  # how and in which order brokers stopped, as far as it is known
+    disk_capacities: Mapping[tuple[int, str], float] = field(default_factory=dict)  # of a file, see add_disk_capacities
 
     @property
     def kafka_cluster_id(self) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -117,8 +116,8 @@ def _write_plan(
     snapshot: Snapshot, settings: Settings, policy: Policy, plan: RecommendedPlan, folder: Path
 ) -> WrittenPlan | None:
     """Write the plan of a policy, with its ticket; None if there is none."""
-    log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
-    now, limits, defaults = replace(snapshot, log_dirs=log_dirs), build_wave_limits(settings), settings.topics.defaults
+    now = add_disk_capacities(snapshot, settings.capacity.file)
+    limits, defaults = build_wave_limits(settings), settings.topics.defaults
     request = build_request(settings, policy.goal, **{**plan.fields, **policy.make_fields(limits.throttle_bytes_per_s)})
     try:
         created = create_plan(now, request, folder, limits, build_metric_options(settings), defaults)

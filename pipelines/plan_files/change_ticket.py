@@ -151,7 +151,7 @@ _WAVE_HEADINGS = (
     *(
         "under-replicated after it",
         "one in sync after it",
-        "offline or blocked if a broker fails",
+        "offline or blocked if a broker fails, RF > 1",
         "to copy back from there",
     ),
 )

@@ -45,10 +45,10 @@ _SENTENCES = {
     "{before_bytes} that its disks have room for",
     PlanFault.LOG_DIR_OVERFLOW: "while replicas are copied, the volume of {names} would hold up to {after_bytes}, more "
     "than the {before_bytes} that it has room for",
-    PlanFault.DISK_FULL: "while replicas are copied, {brokers} would hold up to {after_bytes}, and may hold "
-    "{before_bytes}",
-    PlanFault.LOG_DIR_FULL: "while replicas are copied, the volume of {names} would hold up to {after_bytes}, and "
-    "may hold {before_bytes}",
+    PlanFault.DISK_FULL: "while replicas are copied, {brokers} would hold up to {after_bytes}, {more_bytes} more "
+    "than capacity.max_disk_ratio of its disks",
+    PlanFault.LOG_DIR_FULL: "while replicas are copied, the volume of {names} would hold up to {after_bytes}, "
+    "{more_bytes} more than capacity.max_disk_ratio of it",
     PlanFault.UNKNOWN_STATE: "{partitions} copied to {brokers}, of which no source shows whether they are live: if "
     "they are not, this does not complete",
     PlanFault.WAITS_FOR_LAGGING: "{partitions} with a replica on {brokers} that is out of sync: the reassignment "
@@ -92,6 +92,7 @@ def describe_fault(
         after=after,
         before_bytes=format_bytes(before),
         after_bytes=format_bytes(after),
+        more_bytes=format_bytes(after - before),
         ratio=after / before if before else 0.0,
         seconds=format_duration(after / throttle),
         rate=format_bytes(throttle),

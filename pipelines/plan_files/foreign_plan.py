@@ -72,10 +72,9 @@ def _add_disks(
     model: ClusterModel, options: JudgeOptions, snapshot: Snapshot, settings: Settings
 ) -> tuple[ClusterModel, JudgeOptions]:
     """Return the model and the options with what is known of disks, also from the file of capacities."""
-    log_dirs = add_disk_capacities(snapshot.log_dirs, snapshot.cluster_id, settings.capacity.file)
-    ratio = settings.capacity.max_disk_ratio
-    room, free = measure_disk_room(replace(snapshot, log_dirs=log_dirs), model, ratio, settings.plans.broker_bytes)
-    model = add_log_dirs(model, log_dirs, snapshot.partitions, snapshot.stray_logs)
+    snapshot, ratio = add_disk_capacities(snapshot, settings.capacity.file), settings.capacity.max_disk_ratio
+    room, free = measure_disk_room(snapshot, model, ratio, settings.plans.broker_bytes)
+    model = add_log_dirs(model, snapshot.log_dirs, snapshot.partitions, snapshot.stray_logs)
     return model, replace(options, disk_room=room, disk_free=free, max_disk_ratio=ratio)
 
 

@@ -191,11 +191,11 @@ def measure_disk_room(
 ) -> tuple[Floats, Floats]:
     """Measure by how many bytes the logs of each broker may grow, and until its disks are full: float64 (n).
 
-    NaN = unknown. snapshot: with the capacities of a file among its log dirs.
+    NaN = unknown. snapshot: with the disks that a file has, as add_disk_capacities returns it.
     """
     sums = sum_logs(snapshot.partitions, snapshot.stray_logs, snapshot.brokers)
     ids = model.broker_ids.tolist()
-    disks = list_broker_disks(sums, snapshot.log_dirs, ids, broker_bytes=broker_bytes)
+    disks = list_broker_disks(sums, snapshot.log_dirs, ids, snapshot.disk_capacities, broker_bytes)
     room, free = np.full((2, len(ids)), np.nan)
     for broker, id_ in enumerate(ids):
         volumes = [(one.total_bytes, one.free_bytes) for one in disks[id_]]

@@ -265,7 +265,8 @@ def test_a_move_between_log_dirs_fills_a_volume(jbod: Path, tmp_path: Path, caps
     level, findings = judge(capsys, file, jbod)
     assert (level, set(findings)) == ("RISKY", {"log_dir_full"})
     assert findings["log_dir_full"]["text"] == (
-        "wave 1: while replicas are copied, the volume of /d1 of broker 4 would hold up to 20 GB, and may hold 17 GB"
+        "wave 1: while replicas are copied, the volume of /d1 of broker 4 would hold up to 20 GB, 3 GB more than "
+        "capacity.max_disk_ratio of it"
     )
     # The file of capacities replaces what a broker says of its volumes.
     capacities = tmp_path / "capacities.csv"

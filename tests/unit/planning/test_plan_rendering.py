@@ -244,7 +244,7 @@ def test_waves_show_what_stays_under_replicated(tmp_path: Path, capsys: pytest.C
     options = ("--goal", "repair", "--set", "plans.wave_moves_per_broker=1")
     out = CommandResult(capsys, "plan", source, *options).out
     assert (
-        "under-replicated (now 60)  one in sync (now 60)  offline or blocked if a broker fails (now 60)  closed by"
+        "under-replicated (now 60)  one in sync (now 60)  offline or blocked if a broker fails, RF > 1 (now 60)  closed by"
         in out
     )
     rows = read_waves(out)

@@ -30,12 +30,12 @@ from udfs.planning.constraints import (
     find_receiving_brokers,
     find_staying_brokers,
 )
+from udfs.planning.disk_room import describe_overfull, fit_disks
 from udfs.planning.later_lists import find_later_slots
 from udfs.planning.leadership.takeover_order import plan_leadership
 from udfs.planning.plan_request import BYTES_OUT, COPYSETS, FAILOVER, LEADERS, REPLICAS, PlanRequest
 from udfs.planning.replicas.count_limits import explain_infeasibility
 from udfs.planning.replicas.replica_counts import plan_replica_counts
-from udfs.wording import format_bytes
 
 _EXCESS_NAMES = {FAILOVER: ("failover", "failover_out")}
 
@@ -85,6 +85,7 @@ class _BalancePlanner:
             task = replace(task, slots=self.slots, limits=limits)
             result = self._spend_budget(task, result)
         result = self._keep_order(task, result)
+        result = replace(result, slots=fit_disks(model, self.rules, self.offsets, result.slots))
         if reasons := self._find_overfull(result):
             raise InfeasibleRequest(reasons)
         lists = restore_list_order(model, self.offsets, result.slots)
@@ -224,10 +225,10 @@ class _BalancePlanner:
             excess = np.where(model.live, load - capacity * (1 + 1e-9), -np.inf)
             worst = int(excess.argmax()) if len(load) else 0
             if len(load) and excess[worst] > 0:
-                texts = (format_bytes(load[worst]), format_bytes(capacity[worst]))
-                holds, limit = texts if unit == "bytes" else (f"{load[worst]:.0f} {unit}", f"{capacity[worst]:.0f}")
-                holds = f"{holds}, more than its capacity of {limit}"
+                holds = f"{load[worst]:.0f} {unit}, more than its capacity of {capacity[worst]:.0f}"
                 place = f"broker {model.broker_ids[worst]} would hold {holds}"
+                if unit == "bytes":
+                    place = describe_overfull(model, self.rules, worst, load[worst])
                 reasons.append(f"no plan within the brokers' capacity was found: {place}")
         return reasons
 

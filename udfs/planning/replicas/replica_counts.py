@@ -16,6 +16,7 @@ from udfs.planning.constraints import (
     explain_other_topics,
     find_rack_violations,
 )
+from udfs.planning.disk_room import describe_overfull, fit_disks
 from udfs.planning.kernels.array_types import ListChanges
 from udfs.planning.plan_request import MIN_BYTES, MIN_MOVES
 from udfs.planning.replicas import count_flow
@@ -162,7 +163,9 @@ def plan_replica_counts(model: ClusterModel, rules: Rules, objective: str = MIN_
     task = count_flow.build_count_task(flat, flat_rules, targets, np.flatnonzero(~rules.fixed), hubs=True)
     lists = count_flow.solve_replica_lists(task, objective, not rules.even)
     budgeted = fit_budget(task, lists, objective) if exceeds_budget(model, rules, lists) else None
-    return _propose(model, rules, targets, budgeted.lists if budgeted else lists, objective, budgeted)
+    chosen = budgeted.lists if budgeted else lists
+    chosen = replace(chosen, replicas=fit_disks(model, rules, chosen.offsets, chosen.replicas))
+    return _propose(model, rules, targets, chosen, objective, budgeted)
 
 
 def _propose(
@@ -230,8 +233,7 @@ def _explain_missed(
         yield f"{model.describe_partitions(rows)} cannot be changed because of {FreezeReason(code).explanation}"
     load = model.sum_bytes(lists)
     for broker in np.flatnonzero(rules.receives & (load > rules.broker_bytes)):
-        capacity = f"{format_bytes(load[broker])}, more than its capacity of {format_bytes(rules.broker_bytes[broker])}"
-        yield f"broker {model.broker_ids[broker]} holds {capacity}"
+        yield describe_overfull(model, rules, int(broker), load[broker])
     selected = count_selected_replicas(model, lists)
     for broker in np.flatnonzero(rules.must_leave & (selected > 0) & (rules.goal != "rf")):
         yield f"broker {model.broker_ids[broker]} still holds {count_of(selected[broker], 'replica')}"
