@@ -92,14 +92,15 @@ def describe_stays(offline: OfflinePartitions, ids: Sequence[int]) -> str:
     return f", but {count_of(count, 'partition')} with a replica there would stay offline ({names}): {step}"
 
 
-def format_restart_order(answer: ClusterAnswer) -> Iterator[str]:
+def format_restart_order(answer: ClusterAnswer, most: int | None = MAX_BROKERS) -> Iterator[str]:
     """Yield the order, the safest broker first; which not yet, and why; and what holds for all; then controllers.
 
-    Partitions with replication factor 1 are offline whenever their broker restarts, so no broker waits for them.
+    most: brokers that are named; None = all. Partitions with replication factor 1 are offline whenever their broker
+    restarts, so no broker waits for them.
     """
     rows, quorum = answer.brokers, answer.quorum
     if len(rows) > 1:
-        yield from _order_brokers(answer)
+        yield from _order_brokers(answer, len(rows) if most is None else most)
     apart = set(quorum.voters).difference([UNKNOWN_VOTER, *(row.failed for row in rows)])
     if lagging := apart.intersection(quorum.lagging):
         yield f"Restart controllers that are down or lag first: {join_names(sorted(lagging))}"
@@ -112,9 +113,9 @@ def format_restart_order(answer: ClusterAnswer) -> Iterator[str]:
         yield f"While any controller restarts ({join_names(waiting)}), no leader is elected: no majority is left"
 
 
-def _order_brokers(answer: ClusterAnswer) -> Iterator[str]:
+def _order_brokers(answer: ClusterAnswer, room: int) -> Iterator[str]:
     """Yield the order of brokers that are safe to restart, and what the restart of each other one does meanwhile."""
-    rows, quorum, room = answer.brokers, answer.quorum, MAX_BROKERS
+    rows, quorum = answer.brokers, answer.quorum
     groups = _group_by_effect(rows, quorum.leader)
     limited = " (as far as the sources show)" if answer.left_out.is_limited else ""
     if "" not in groups:

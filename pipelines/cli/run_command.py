@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -116,6 +118,9 @@ def run(
         page = _report_path(report_file, settings.store, is_complete and not no_report)
     except SettingsError as error:  # of options, not of a file
         raise typer.BadParameter(str(error)) from error
+    if conf is not None:
+        options_of_conf = shlex.join(("--conf", str(Path(conf).absolute())))
+        result = [replace(source, options=f"{source.options} {options_of_conf}".lstrip()) for source in result]
     common.print_warnings(result)
     small = sum(s.size_bytes for s in result) < settings.ingest.small_input_bytes
     if small:  # a wrong file is known before Spark starts; large ones are read once only, by Spark

@@ -17,7 +17,7 @@ from pipelines.cli.text_format import print_error, print_message, print_warning
 from pipelines.config.setting_sections import MetricsSettings, Settings, parse_duration, print_window
 from pipelines.errors import KafkaPlacementError, SourceError
 from pipelines.ingest.sources import Source, check_names, find_source, is_live
-from pipelines.metrics.metrics_origin import check_places, find_unused, hide_secrets, select_origin
+from pipelines.metrics.metrics_origin import check_places, find_unused, select_origin, write_option
 from udfs.wording import count_of
 
 if TYPE_CHECKING:
@@ -132,15 +132,17 @@ class MetricsRequest(NamedTuple):
         older = [one for one in source.files if one.name == FILE_NAME]
         if older:
             print_message(f"{older[0]} is not used: --metrics replaces it")
-        if self.has_window and not have_window(lines):
+        options = f"{source.options} {write_option(self.texts, source.cluster_id)}".lstrip()
+        if have_window(lines):
+            options += f" --window {print_window(self.settings.window)}"
+        elif self.has_window:
             print_warning(f"--window has no effect: the loads of {origin} are not of a window")
-        options = shlex.join(word for text in self.texts for word in ("--metrics", hide_secrets(text)))
         return replace(
             source,
             files=(*(one for one in source.files if one not in older), file),
             own_files=(file,),
             address=source.name_place(),
-            options=f"{source.options} {options} --window {print_window(self.settings.window)}".lstrip(),
+            options=options,
         )
 
 

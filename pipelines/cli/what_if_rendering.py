@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.broker_order_rendering import format_restart_order, format_start_order
 from pipelines.cli.text_format import EVERYTHING, Limits, align_rows, format_findings
-from pipelines.verdict.cluster_evidence import name_affected_topics, name_brokers, name_some, name_with_noun
+from pipelines.verdict.cluster_evidence import (
+    MAX_BROKERS,
+    name_affected_topics,
+    name_brokers,
+    name_some,
+    name_with_noun,
+)
 from pipelines.verdict.verdict_points import VerdictPoint, fill_forms
 from pipelines.what_if.failure_effects import RATES, DiskUse, SurvivorLoad
 from pipelines.what_if.prediction_check import PredictionCheck
@@ -35,6 +41,8 @@ _GAPS = {
     "promote to the ISR: offline and below min.insync.replicas may be too pessimistic",
     "partitions_with_unknown_elr": "the ELR of {n} partition[|s] has brokers of unknown state, which lead only if "
     "they are live: offline may be too pessimistic",
+    "brokers_without_rack": "the rack of broker[|s] {names} is not in the sources: answers about racks are without "
+    "[it|them]; add a file with broker_id,rack and a line for [it|each]",
     "topics_without_rates": "bytes in and out are without {n} topic[|s] whose rates are not known: {names}",
     "topics_with_copy_lag": "{n} topic[ is|s are] uploaded to remote storage with a delay (remote.copy.lag): what is "
     "not uploaded yet ({late}) is lost with the replicas: {names}",
@@ -62,10 +70,11 @@ def format_cluster(answer: ClusterAnswer, limits: Limits = EVERYTHING) -> list[s
         lines += format_choices(answer.wait_or_move)
     lines += _format_gaps(answer.left_out, limits)
     lines += format_survivor_loads(answer.survivor_loads)
-    if answer.hypothesis or (any(use.disk_bytes is not None for use in answer.disks) and not limits.are_tight):
+    hides_disks = limits.are_tight and not any(use.is_over for use in answer.disks)
+    if answer.hypothesis or (any(use.disk_bytes is not None for use in answer.disks) and not hides_disks):
         lines += format_disk_uses(answer.disks)
     lines += format_start_order(answer.outage)
-    lines += format_restart_order(answer)
+    lines += format_restart_order(answer, None if limits == EVERYTHING else MAX_BROKERS)
     lines += _format_answers("broker", brokers, answer.left_out, limits)
     if len(answer.racks) > 1:
         rows = 1 if limits.are_tight else limits.rows and min(limits.rows, 3)
@@ -83,7 +92,7 @@ def format_return(answer: ClusterAnswer, returned: ReturnedAnswer, then: str, li
     else:
         yield from (f"Once {back}all replicas are in sync:", f"  {verdict.headline}")
     if limits == EVERYTHING:
-        yield from (f"  {line}" for line in format_restart_order(returned.answer))
+        yield from (f"  {line}" for line in format_restart_order(returned.answer, None))
     yield f"  the whole answer of then: kafka-placement what-if {then}"
 
 
@@ -249,7 +258,7 @@ def _list_notes(gaps: SourceGaps) -> Iterator[str]:
     late = "no source shows how much" if gaps.copy_lag_bytes is None else f"at most {format_bytes(gaps.copy_lag_bytes)}"
     for name, note in _GAPS.items():
         value = getattr(gaps, name)
-        count, names = (value, "") if isinstance(value, int) else (len(value), name_some(value))
+        count, names = (value, "") if isinstance(value, int) else (len(value), name_some([str(one) for one in value]))
         if count:
             yield f"{fill_forms(note, count, gaps=gaps, names=names, late=late)}"
     if gaps.unknown_quorum:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +37,14 @@ def select_origin(texts: Sequence[str], cluster: str) -> MetricsOrigin | None:
     """
     place = select_option("--metrics", map(_split_name, texts), cluster)
     return None if place is None else _parse_place(place)
+
+
+def write_option(texts: Sequence[str], cluster: str) -> str:
+    """Return --metrics for a command in any folder on this cluster alone, without secrets, quoted for a shell."""
+    place = select_option("--metrics", map(_split_name, texts), cluster) or ""
+    origin = _parse_place(place)
+    text = hide_secrets(place) if origin.path is None else str(origin.path.absolute())
+    return shlex.join(("--metrics", text))
 
 
 def check_places(texts: Sequence[str]) -> None:

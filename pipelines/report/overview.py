@@ -179,17 +179,20 @@ def _find_sentences(
 
 def _find_limits(clusters: Sequence[Mapping[str, Any]], earlier: int, latest: int) -> Iterator[HorizonSentence]:
     """Name the clusters whose growth reaches a limit in over `earlier` and at most `latest` days, by limit."""
-    firsts: dict[str, dict[int, GrowthDate]] = {}  # by title and cluster
+    near_dates: dict[str, dict[int, list[GrowthDate]]] = {}  # by title and cluster, the soonest first
     for index, cluster in enumerate(clusters):
         for date in cluster["growth"].dates:
             if earlier < date.days <= latest:
-                firsts.setdefault(date.title, {}).setdefault(index, date)
-    for title, dates in sorted(firsts.items(), key=lambda one: min(date.days for date in one[1].values())):
-        near = [
-            (index, clusters[index]["cluster_id"], f"{date.subject}{f', {date.when}' * (date.days > 0)}")
-            for index, date in dates.items()
-        ]
+                near_dates.setdefault(date.title, {}).setdefault(index, []).append(date)
+    for title, by_cluster in sorted(near_dates.items(), key=lambda one: min(own[0].days for own in one[1].values())):
+        near = [(index, clusters[index]["cluster_id"], _describe_dates(dates)) for index, dates in by_cluster.items()]
         yield _make_sentence(f"{title[0].upper()}{title[1:]} within {latest} days", near)
+
+
+def _describe_dates(dates: Sequence[GrowthDate]) -> str:
+    """Name the first of these dates, and say how many others there are."""
+    first, more = dates[0], len(dates) - 1
+    return f"{first.subject}{f', {first.when}' * (first.days > 0)}{f', and {more} more' * (more > 0)}"
 
 
 def _make_sentence(text: str, clusters: list[tuple[int, str, str]]) -> HorizonSentence:

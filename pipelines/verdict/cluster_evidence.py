@@ -105,6 +105,7 @@ class AffectedPartitions:
     on_failed_dirs: int = _count("those with a replica in a failed log dir of a live broker")
     only_in_failed_dirs: int = _count("those without a leader whose replicas that may lead are all in such log dirs")
     beyond_restart: int = _count("those of on_down_brokers that are among only_in_failed_dirs: no restart helps them")
+    under_replicated: int = _count("those with a replica that is not in sync")
 
 
 NO_PARTITIONS = AffectedPartitions()

@@ -264,12 +264,14 @@ def _judge_failures(evidence: ClusterEvidence) -> Iterator[VerdictPoint]:
     yield from _judge_rule(statements.BROKER_UNCLEAN, UNCLEAN, brokers, "broker", restart=restart)
     critical = findings.find(PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS)
     step = NO_STEP if takes_majority and not critical.partitions else exceed_min_isr(critical, len(brokers))
-    repair = _repair_isr(findings, critical, step, _repair_critical(evidence))
+    are_some_in_sync = critical.under_replicated < critical.partitions
+    repair = _repair_isr(findings, critical, step, _repair_critical(evidence), others_remain=are_some_in_sync)
     yield from _judge_rule(statements.BROKER_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, brokers, "broker", repair=repair)
     if len(racks) > 1:
         lagging = findings.find(PartitionIssue.UNDER_REPLICATED)
         spread = _spread_over_racks(evidence) if findings.crowded_partitions else statements.SPREAD_ALREADY.fill()
-        repair = _repair_isr(findings, lagging, spread)
+        others_remain = are_some_in_sync or findings.crowded_partitions > 0
+        repair = _repair_isr(findings, lagging, spread, others_remain=others_remain)
         yield from _judge_rule(statements.RACK_UNDER_MIN_ISR, NEWLY_UNDER_MIN_ISR, racks, "rack", repair=repair)
     elif racks and len(brokers) > 1:
         named = _name_not_down([row["failed"] for row in brokers], findings)
@@ -319,16 +321,25 @@ def exceed_min_isr(affected: AffectedPartitions, live_count: int) -> NextStep:
 
 
 def _repair_isr(
-    findings: ClusterFindings, affected: AffectedPartitions, otherwise: NextStep, repair_first: NextStep = NO_STEP
+    findings: ClusterFindings,
+    affected: AffectedPartitions,
+    otherwise: NextStep,
+    repair_first: NextStep = NO_STEP,
+    *,
+    others_remain: bool,
 ) -> NextStep:
     """Return how ISRs become larger: replicas that are out of sync come first, as more replicas do not help them.
 
     repair_first: how the step goes on if affected partitions have a replica on a broker that is down.
+    others_remain: whether a failure blocks others, too, whose replicas are in sync.
     """
-    if findings.find(PartitionIssue.UNDER_REPLICATED).partitions:
-        restart = describe_restart(findings, affected)
-        return statements.COMPLETE_ISRS.fill(restart=restart, repair_first=repair_first if restart else NO_STEP)
-    return otherwise
+    if not affected.under_replicated:
+        return otherwise
+    restart = describe_restart(findings, affected)
+    complete = statements.COMPLETE_ISRS.fill(restart=restart, repair_first=repair_first if restart else NO_STEP)
+    if not others_remain:
+        return complete
+    return NextStep(f"{complete.text}; for the others: {otherwise.text}", complete.plan or otherwise.plan)
 
 
 def _repair_critical(evidence: ClusterEvidence) -> NextStep:

@@ -56,6 +56,7 @@ class PartitionFlags(NamedTuple):
     is_only_in_failed_dir: Bools  # (p), whether it has no leader, and replicas that may lead only in such log dirs
     min_isr: Ids  # (p), min.insync.replicas as it is set, also above the number of replicas
     effective_min_isr: Ids  # (p), as it counts
+    is_under_replicated: Bools  # (p)
 
 
 def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAULTS) -> ClusterFindings:
@@ -94,6 +95,7 @@ def find_findings(snapshot: ClusterTables, defaults: TopicDefaults = KAFKA_DEFAU
         _find_only_in_failed_dirs(counted, is_down),
         find_min_isr(counted["topic"], topics, effective),
         effective,
+        to_flags(counted["under_replicated"]),
     )
     is_few = to_flags(counted["online"]) & (flags.factor < flags.min_isr)
     if is_version_known(snapshot.brokers):
@@ -229,6 +231,7 @@ def count_by_topic(topic: pa.Array, is_affected: Bools, flags: PartitionFlags) -
         on_failed_dirs=int((is_affected & flags.is_on_failed_dir).sum()),
         only_in_failed_dirs=int((is_affected & flags.is_only_in_failed_dir).sum()),
         beyond_restart=int((is_affected & flags.is_on_down_broker & flags.is_only_in_failed_dir).sum()),
+        under_replicated=int((is_affected & flags.is_under_replicated).sum()),
     )
 
 

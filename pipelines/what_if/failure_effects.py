@@ -215,7 +215,10 @@ def find_effects(
     is_complete = is_blocked & ~misses_live & ~misses_down & ~misses_disk
     is_crowded = is_complete & (count_true(group.in_isr & ~is_down, group.offsets) > group.min_isr)
     topic, factor = to_array(partitions["topic"]), np.diff(group.offsets).astype(np.int32)
-    flags = PartitionFlags(factor, misses_down, misses_disk, np.zeros_like(misses_disk), min_isr, group.min_isr)
+    misses_any = misses_down | misses_disk | is_lagging
+    flags = PartitionFlags(
+        factor, misses_down, misses_disk, np.zeros_like(misses_disk), min_isr, group.min_isr, misses_any
+    )
     first = partitions.select(["topic", "partition"]).filter(pa.array(is_lagging)).slice(0, MAX_NAMED)
     return FailureEffects(
         count_by_topic(topic, goes_offline, flags),

@@ -42,6 +42,7 @@ class SourceGaps:
     conflicts: int
     unused_files: int
     skipped_entries: int
+    brokers_without_rack: tuple[int, ...]  # where racks of others are known
     topics_without_rates: tuple[str, ...]  # of some led partition, where rates of others are known
     unknown_quorum: tuple[str, ...]  # kraft, zookeeper or both: what may elect the controller; empty = it is shown
     topics_with_copy_lag: tuple[str, ...]  # that are uploaded to remote storage with a delay
@@ -87,6 +88,7 @@ def find_gaps(
         conflicts=snapshot.conflicts.num_rows,
         unused_files=len(findings.unused_files),
         skipped_entries=len(snapshot.skipped),
+        brokers_without_rack=_find_brokers_without_rack(snapshot),
         topics_without_rates=tuple(sorted(without_rates.to_pylist())),
         unknown_quorum=_find_unknown_quorum(snapshot),
         topics_with_copy_lag=tuple(late),
@@ -100,6 +102,13 @@ def _has_copy_lag(configs: Sequence[tuple[str, str]] | None) -> bool:
     values = dict(configs or ())
     is_delayed = any(values.get(f"remote.copy.lag.{unit}", "0") != "0" for unit in ("ms", "bytes"))
     return is_delayed and values.get("remote.storage.enable") == "true"
+
+
+def _find_brokers_without_rack(snapshot: Snapshot) -> tuple[int, ...]:
+    """Find brokers of unknown rack, such as those that are down: a list of live brokers does not show theirs."""
+    brokers = snapshot.brokers
+    unknown = brokers["broker_id"].filter(pc.is_null(brokers["rack"])).to_pylist()
+    return tuple(sorted(unknown)) if len(unknown) < brokers.num_rows else ()
 
 
 def _find_unknown_quorum(snapshot: Snapshot) -> tuple[str, ...]:

@@ -58,7 +58,10 @@ def in_topics(topics: dict[str, int], single: int = 0, on_down: int = 0) -> Affe
 def find(
     problem: PartitionIssue, topics: dict[str, int], single: int = 0, on_down: int = 0, **others: Any
 ) -> ClusterFindings:
-    return ClusterFindings(issues={problem: in_topics(topics, single, on_down)}, **others)
+    affected = in_topics(topics, single, on_down)
+    if problem is PartitionIssue.UNDER_REPLICATED:
+        affected = replace(affected, under_replicated=affected.partitions)
+    return ClusterFindings(issues={problem: affected}, **others)
 
 
 def test_ok() -> None:
@@ -450,6 +453,8 @@ def test_a_failed_broker_that_is_missed_is_a_risk() -> None:
 def test_a_failed_broker_is_not_blamed_for_live_brokers_that_lag() -> None:
     lagging = {"lagging_partitions": 16, "lagging_brokers": [5, 4], "lagging_broker_partitions": [10, 7]}
     findings = find(PartitionIssue.UNDER_REPLICATED, {"a": 16}, down_brokers=[9], **lagging)
+    critical = {PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: replace(in_topics({"a": 2}), under_replicated=2)}
+    findings = replace(findings, issues={**findings.issues, **critical})
     blocked = [failure(1, newly_under_min_isr_partitions=2), failure(2)]
     racks = [failure("east", newly_under_min_isr_partitions=2), failure("west")]
     points = judge(blocked, findings, racks=racks).points
@@ -604,7 +609,8 @@ def test_the_most_serious_comes_first() -> None:
 def test_the_step_for_small_isrs_depends_on_why_they_are_small() -> None:
     blocked = [failure(1, newly_under_min_isr_partitions=2)]
     lagging = find(PartitionIssue.UNDER_REPLICATED, {"a": 2}, on_down=2, down_brokers=[9])
-    critical = {PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: in_topics({"a": 2}, on_down=2)}
+    affected = replace(in_topics({"a": 2}, on_down=2), under_replicated=2)
+    critical = {PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: affected}
     lagging = replace(lagging, issues={**lagging.issues, **critical}, down_critical_brokers=[1])
     waiting = f"restart broker 9; wait until all replicas are in sync: {DESCRIBE} --under-replicated-partitions"
     waiting += (
@@ -636,6 +642,20 @@ def test_partitions_without_a_spare_replica_get_one_more(live: int, topics: int,
     blocked = [failure(broker, newly_under_min_isr_partitions=2) for broker in range(live)]
     points = judge(blocked, ClusterFindings(issues=issues)).points
     assert step in next(point.step for point in points if "acks=all" in point.text)
+
+
+def test_waiting_is_no_step_for_partitions_that_are_in_sync() -> None:
+    """Some partitions lag elsewhere; of those that a broker blocks, 2 lag, and 3 have no spare replica."""
+    findings = find(PartitionIssue.UNDER_REPLICATED, {"c": 9})
+    spare = replace(in_topics({"a": 3, "b": 2}), min_factor=2, min_factor_topics=1, min_factor_topic_names=["a"])
+    blocked = [failure(broker, newly_under_min_isr_partitions=2) for broker in (1, 2, 3)]
+    wait, more = "wait until all replicas are in sync", "--goal rf --rf 3 --topics a "
+    for lagging, has_wait, has_more in ((0, False, True), (2, True, True), (5, True, False)):
+        critical = {PartitionIssue.UNDER_MIN_ISR_IF_BROKER_FAILS: replace(spare, under_replicated=lagging)}
+        points = judge(blocked, replace(findings, issues={**findings.issues, **critical})).points
+        (point,) = (point for point in points if "acks=all" in point.text)
+        assert ((wait in point.step), (more in point.step)) == (has_wait, has_more)
+        assert (point.plan is not None) is has_more
 
 
 def test_a_broker_that_is_the_cause_comes_before_its_rack() -> None:

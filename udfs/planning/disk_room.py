@@ -20,7 +20,7 @@ def fit_disks(model: ClusterModel, rules: Rules, offsets: Ints, replicas: Int32s
     """Return lists in which no broker gets more bytes than its disks have room for, as far as possible: int32 (r).
 
     The largest new replicas of a full broker move first: back to a broker of the list before, or to that with the most
-    room, in the same place of the list. Racks hold no more replicas than rules.rack_cap, or than they held.
+    room, in the same place of the list. Racks hold no more replicas than rules.rack_cap, or than they of_cluster.
 
     Args:
         model: The cluster before the plan.
@@ -72,8 +72,8 @@ def describe_overfull(model: ClusterModel, rules: Rules, broker: int, load: floa
 
 def _find_new(model: ClusterModel, row: Ints, replicas: Int32s) -> Bools:
     """Find the replicas that the plan copies: bool (r)."""
-    held = np.unique(model.row * model.brokers + model.replicas)
-    is_new: Bools = ~np.isin(row * model.brokers + replicas, held)
+    of_cluster = np.unique(model.row * model.brokers + model.replicas)
+    is_new: Bools = ~np.isin(row * model.brokers + replicas, of_cluster)
     return is_new
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from udfs.arrow.ragged import count_true, find_in_segment, is_in_segment, row_of, take_segments
+from udfs.arrow.ragged import any_true, count_true, find_in_segment, is_in_segment, row_of, take_segments
 from udfs.failures.partition_health import is_under_replicated
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.cluster_model import ClusterModel, Flags, Floats, Int32s, Ints, ProposedAssignment
@@ -331,10 +331,15 @@ def measure_wave_facts(model: ClusterModel, states: PlanStates) -> WaveFacts:
 
 
 def _measure_rollback(model: ClusterModel, states: PlanStates) -> tuple[Ints, Floats]:
-    """Measure what a rollback copies, to the lists before the plan: replicas and bytes after each wave."""
+    """Measure what a rollback copies, to the lists before the plan: replicas and bytes after each wave.
+
+    Lists with a broker that is down or a failed log dir do not come back.
+    """
     replicas, offsets = model.rollback_lists or (model.replicas, model.offsets)
     earlier = take_segments(replicas, offsets, states.row)
     missing = np.diff(earlier[1]) - count_true(is_in_segment(states.replicas, states.offsets, *earlier), states.offsets)
+    is_lost = any_true(~model.live[replicas], offsets) | any_true(~model.is_usable, model.offsets)
+    missing *= ~is_lost[states.row]
     weights = missing.astype(np.float64), missing * model.size[states.row]
     zero = np.zeros(len(states.row), dtype=np.int64)
     every = np.arange(len(states.row))

@@ -244,8 +244,8 @@ def test_waves_show_what_stays_under_replicated(tmp_path: Path, capsys: pytest.C
     options = ("--goal", "repair", "--set", "plans.wave_moves_per_broker=1")
     out = CommandResult(capsys, "plan", source, *options).out
     assert (
-        "under-replicated (now 60)  one in sync (now 60)  offline or blocked if a broker fails, RF > 1 (now 60)  closed by"
-        in out
+        "under-replicated (now 60)  one in sync (now 60)  "
+        "offline or blocked if a broker fails, RF > 1 (now 60)  closed by" in out
     )
     rows = read_waves(out)
     assert [row[3] for row in rows if len(row) > 3] == [str(60 - 2 * n) for n in (*range(1, 13), *range(25, 31))]
