@@ -209,6 +209,8 @@ def _render_metrics(metrics: PlanMetrics, has_racks: bool, is_repair: bool) -> I
         if getattr(before.failures, kind):
             failures = (getattr(state.failures, kind) for state in states)
             yield from compare(f"  of {title}: leaders", (getattr(f, "worst_survivor_ratio", None) for f in failures))
+    for kind, effect, *counts in metrics.list_worst_failures():
+        yield from compare(f"{effect}, worst {kind} failure", counts, None)
     if before.durability.already_lost_partitions or after.durability.already_lost_partitions:
         lost = (s.durability.already_lost_partitions for s in states)
         yield from compare("partitions without a live replica", lost, None)

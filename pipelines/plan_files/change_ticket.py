@@ -144,6 +144,8 @@ def _compare(metrics: PlanMetrics) -> Iterator[list[str]]:
     if any(ratio is not None for ratio in ratios):
         texts = (_UNKNOWN if ratio is None else f"{ratio:.3f}" for ratio in ratios)
         yield ["leaders of the worst survivor of a broker over the mean", *texts]
+    for kind, effect, before, after in metrics.list_worst_failures():
+        yield [f"partitions {effect} after the worst failure of a {kind}", f"{before:,}", f"{after:,}"]
 
 
 _WAVE_HEADINGS = (

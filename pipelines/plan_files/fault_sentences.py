@@ -6,7 +6,7 @@ from pipelines.plan_files.kafka_json import Key
 from pipelines.verdict.cluster_evidence import name_with_noun
 from udfs.planning.certificates import Certificate
 from udfs.planning.plan_states import PlanFault
-from udfs.wording import count_of, format_bytes, format_duration, join_names
+from udfs.wording import count_of, format_bytes, format_duration, is_or_are, it_or_them, join_names
 
 _LISTED = 3  # partitions by name
 _TARGETS = 6  # listed, of each kind
@@ -132,10 +132,19 @@ def describe_undone(folders: Sequence[str]) -> str:
     return f"made after {join_names(folders)}, not done yet: execute {'that' if len(folders) == 1 else 'them'} first"
 
 
-def describe_running(others: Collection[Key]) -> Iterator[str]:
-    """Say that a plan waits for reassignments that are under way and not its own."""
+def describe_running(others: Collection[Key], stuck: Collection[Key] = (), down: Sequence[int] = ()) -> Iterator[str]:
+    """Say that a plan waits for reassignments that are under way and not its own.
+
+    stuck: those of them that add a replica on a broker that is down. down: these brokers.
+    """
     if others:
         names = join_names((f"{topic}-{partition}" for topic, partition in sorted(others)), _LISTED)
         them = "it is" if len(others) == 1 else "they are"
         count = count_of(len(others), "reassignment")
         yield f"the plan waits for {count} beside it: apply begins once {them} complete ({names})"
+    if stuck:
+        names = join_names((f"{topic}-{partition}" for topic, partition in sorted(stuck)), _LISTED)
+        yield (
+            f"{count_of(len(stuck), 'reassignment')} cannot complete while {name_with_noun(down)} {is_or_are(len(down))} "
+            f"down: cancel {it_or_them(len(stuck))} first ({names})"
+        )

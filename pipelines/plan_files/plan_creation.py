@@ -1,6 +1,6 @@
 """Create a plan from a snapshot: solve it, measure it, write its files, and continue it where a budget ended."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from pipelines.errors import Infeasible, SourceError
+from pipelines.ingest.merge.live_brokers import get_down_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files import plan_writer
 from pipelines.plan_files.fault_sentences import describe_running
@@ -130,10 +131,10 @@ def create_plan(
     judge_options = build_judge_options(model, request, limits.throttle_bytes_per_s, *disks)
     judgement = judge_planned_waves(summary, judge_options)
     judgement = begin_with_earlier_plans(judgement, source or snapshot, snapshot)
-    running = select_reassigned(snapshot.partitions).select(["topic", "partition"]).to_pylist()
-    waits = describe_running([(row["topic"], row["partition"]) for row in running if summary.waves.waves])
+    waits = _describe_running(snapshot) if summary.waves.waves else ()
     continued = describe_continuation(request, summary, preceding_plans)
-    notes, baseline = (*judgement.notes, *waits, *continued), describe_baseline(preceding_plans)
+    weaker = summary.metrics.explain_weaker_failures()
+    notes, baseline = (*judgement.notes, *weaker, *waits, *continued), describe_baseline(preceding_plans)
     judgement = replace(judgement, notes=notes, baseline=baseline)
     facts = PlanFacts(
         cluster=model.cluster_id,
@@ -164,6 +165,15 @@ def create_plan(
         unplaced=snapshot.partitions.num_rows - model.partitions,
         seconds=seconds | {"alternatives": explained - measured, "writing": perf_counter() - explained},
     )
+
+
+def _describe_running(snapshot: Snapshot) -> Iterator[str]:
+    """Say for which reassignments a plan waits, and which of them are stuck."""
+    names, down = ["topic", "partition", "adding_replicas"], set(get_down_brokers(snapshot.brokers).tolist())
+    rows = select_reassigned(snapshot.partitions).select(names).to_pylist()
+    waiting = {(row["topic"], row["partition"]): down.intersection(row["adding_replicas"] or ()) for row in rows}
+    stuck = [key for key, brokers in waiting.items() if brokers]
+    yield from describe_running(waiting, stuck, sorted(set().union(*waiting.values())))
 
 
 def solve_plan(

@@ -129,6 +129,9 @@ class ClusterState:
     cross_zone: CrossZoneTraffic
 
 
+_EFFECTS = {"newly_offline_partitions": "offline", "under_min_isr_partitions": "acks=all blocked"}
+
+
 @dataclass(frozen=True)
 class PlanMetrics:
     """What a plan changes, and the cluster before and after it."""
@@ -141,6 +144,27 @@ class PlanMetrics:
     leader_replacements: int  # Partitions whose preferred leader is replaced by the broker that takes over
     before: ClusterState
     after: ClusterState
+
+    def list_worst_failures(self) -> Iterator[tuple[str, str, int, int]]:
+        """Yield what the worst failure does before and after the plan, once all replicas are in sync.
+
+        Only what there is: broker or rack, offline or acks=all blocked, and the numbers of partitions.
+        """
+        for kind in ("broker", "rack"):
+            before, after = (getattr(state.failures, kind) for state in (self.before, self.after))
+            if before is None or after is None:
+                continue
+            for name, effect in _EFFECTS.items():
+                counts = getattr(before, name), getattr(after, name)
+                if any(counts):
+                    yield kind, effect, *counts
+
+    def explain_weaker_failures(self) -> Iterator[str]:
+        """Say which failures do more harm after the plan: partitions that were apart before may then be together."""
+        for kind, effect, before, after in self.list_worst_failures():
+            if after > before:
+                counts = f"{count_of(after, 'partition')} {effect} after this plan, and {before:,} before it"
+                yield f"the worst failure of a {kind} leaves {counts}, once all replicas are in sync"
 
     def explain_brokers(self) -> Iterator[str]:
         """Explain which brokers the means leave out."""

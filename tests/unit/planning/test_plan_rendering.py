@@ -210,6 +210,7 @@ def test_table_hides_rows_that_are_unknown(tmp_path: Path, capsys: pytest.Captur
     assert [title for title in without if not title.startswith("P(loss")] == known
     complete = read_table(CommandResult(capsys, "plan", write_model(tmp_path), "--goal", "leaders").out)
     unknown = {"disk", "bytes in", "bytes out", "  bytes out", "  of a rack's failure: leaders", "rack violations"}
+    unknown |= {"offline, worst broker failure", "offline, worst rack failure"}
     assert {title for title in complete if not title.startswith("P(loss")} == {*known, *unknown}
     assert "-" not in {cell for cells in (*without.values(), *complete.values()) for cell in cells}
 
@@ -356,3 +357,16 @@ def test_the_only_copy_is_that_of_the_eligible_leader(tmp_path: Path, capsys: py
         warnings = CommandResult(capsys, "plan", source, "--goal", "repair", "--out", out).err
         assert "broker 5, which is down: it holds the only in-sync copy of 1 partition: t-0" in warnings
         assert "broker 6, which is down" not in warnings
+
+
+def test_what_the_worst_failures_do_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan puts both partitions with one replica on broker 3, which leaves."""
+    lines = [describe_line(row, ids) for row, ids in enumerate(("1", "2", "1,2", "2,1"))]
+    source = write_describe(tmp_path, *lines)
+    result = CommandResult(capsys, "plan", source, "--goal", "drain", "--brokers", "2", "--add-brokers", "3")
+    assert result.code == 0, result.err
+    table = read_table(result.out)
+    assert table["offline, worst broker failure"] == ["1", "1"]
+    result = CommandResult(capsys, "plan", source, "--goal", "rf", "--rf", "1")
+    assert read_table(result.out)["offline, worst broker failure"][1] in "234"
+    assert "note: the worst failure of a broker leaves" in result.out
