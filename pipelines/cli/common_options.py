@@ -245,9 +245,16 @@ def print_warnings(sources: list[Source]) -> None:
             print_warning(warning)
 
 
+# Raised when a key of an answer goes, gets another name or another meaning: docs/commands.md, JSON.
+JSON_VERSION = 1
+
+
 def write_json(path: Path, answer: Any) -> None:
     """Write an answer as JSON to a file; `-` prints it."""
-    write_text(path, json.dumps(to_json(answer), indent=1) + "\n")
+    value = to_json(answer)
+    if isinstance(value, dict):
+        value = {"json_version": JSON_VERSION, **value}
+    write_text(path, json.dumps(value, indent=1) + "\n")
 
 
 def write_text(path: Path, text: str, option_name: str = "--json") -> None:

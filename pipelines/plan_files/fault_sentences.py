@@ -144,7 +144,6 @@ def describe_running(others: Collection[Key], stuck: Collection[Key] = (), down:
         yield f"the plan waits for {count} beside it: apply begins once {them} complete ({names})"
     if stuck:
         names = join_names((f"{topic}-{partition}" for topic, partition in sorted(stuck)), _LISTED)
-        yield (
-            f"{count_of(len(stuck), 'reassignment')} cannot complete while {name_with_noun(down)} {is_or_are(len(down))} "
-            f"down: cancel {it_or_them(len(stuck))} first ({names})"
-        )
+        while_down = f"while {name_with_noun(down)} {is_or_are(len(down))} down"
+        them = it_or_them(len(stuck))
+        yield f"{count_of(len(stuck), 'reassignment')} cannot complete {while_down}: cancel {them} first ({names})"

@@ -11,8 +11,14 @@ from pipelines.verdict.cluster_evidence import (
     name_some,
     name_with_noun,
 )
-from pipelines.verdict.judgement import exceed_min_isr, repair_offline
-from pipelines.verdict.risk_findings import LostBrokers, RackSizes, can_repair, repair_first
+from pipelines.verdict.risk_findings import (
+    LostBrokers,
+    RackSizes,
+    can_repair,
+    exceed_min_isr,
+    repair_first,
+    repair_offline,
+)
 from pipelines.verdict.verdict_points import Level, Statement, Step, VerdictPoint
 from udfs.wording import count_of
 

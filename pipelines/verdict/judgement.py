@@ -28,10 +28,12 @@ from pipelines.verdict.risk_findings import (
     describe_extra_replicas,
     describe_restart,
     describe_stuck,
+    exceed_min_isr,
     judge_limits,
     judge_log_dirs,
     judge_quorum,
     repair_first,
+    repair_offline,
     select_repairable,
 )
 from pipelines.verdict.verdict_points import (
@@ -41,7 +43,6 @@ from pipelines.verdict.verdict_points import (
     UNCLEAN,
     FailureRule,
     Level,
-    NextPlan,
     NextStep,
     Statement,
     VerdictPoint,
@@ -83,7 +84,6 @@ def describe_source_findings(findings: ClusterFindings) -> Iterable[VerdictPoint
 
 
 Rows = Sequence[Mapping[str, Any]]
-_REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
 UNEVEN_RATIO = 1.1  # leaders of the hottest broker over the mean: the default of hotspots.hot_ratio
 _LACKING = PartitionIssue.UNDER_REPLICATED
 _ORDER = {level: i for i, level in enumerate(Level)}
@@ -291,33 +291,6 @@ def _judge_rule(
         is_worse = any(rule.count(row) < rule.count(worst) for row in rows)
         values["worst"] = f"worst case: {unit} {worst['failed']}, " if is_worse else "in each case "
     yield statement.fill(rule.count(worst), **values)
-
-
-def repair_offline(affected: AffectedPartitions, live_count: int) -> NextStep:
-    """Return how these partitions survive a failure: more replicas for those with one, else larger ISRs."""
-    if not affected.single_replica_partitions:
-        return statements.FIND_LAGGING.fill()
-    if live_count < 2:
-        return statements.ADD_BROKER.fill()
-    factor = max(2, min(_REPLICATION_FACTOR, live_count))
-    names = affected.single_replica_topic_names
-    more = affected.single_replica_topics - len(names)
-    others = f"; then do the same for {count_of(more, 'more topic')} with replication factor 1" if more else ""
-    step = statements.ADD_REPLICAS if factor >= _REPLICATION_FACTOR else statements.ADD_SECOND_REPLICA
-    plan = NextPlan("rf", factor=factor, topics=tuple(names))
-    return step.fill(plan=plan, first=names[0], others=others)
-
-
-def exceed_min_isr(affected: AffectedPartitions, live_count: int) -> NextStep:
-    """Return how partitions whose replication factor is min.insync.replicas survive the failure of one broker."""
-    factor = max(affected.min_factor, affected.few_min_isr) + 1
-    if not affected.min_factor or factor > live_count:
-        return statements.LOWER_MIN_ISR.fill()
-    names = affected.min_factor_topic_names
-    more = affected.topics - len(names)
-    others = f"; then do the same for {count_of(more, 'more topic')}" if more else ""
-    plan = NextPlan("rf", "rf-spare", factor=factor, topics=tuple(names))
-    return statements.ADD_ABOVE_MIN_ISR.fill(plan=plan, others=others)
 
 
 def _repair_isr(

@@ -139,6 +139,36 @@ def describe_restart(
     return step
 
 
+_REPLICATION_FACTOR = 3  # that next steps propose, if there are as many brokers
+
+
+def repair_offline(affected: AffectedPartitions, live_count: int) -> NextStep:
+    """Return how these partitions survive a failure: more replicas for those with one, else larger ISRs."""
+    if not affected.single_replica_partitions:
+        return statements.FIND_LAGGING.fill()
+    if live_count < 2:
+        return statements.ADD_BROKER.fill()
+    factor = max(2, min(_REPLICATION_FACTOR, live_count))
+    names = affected.single_replica_topic_names
+    more = affected.single_replica_topics - len(names)
+    others = f"; then do the same for {count_of(more, 'more topic')} with replication factor 1" if more else ""
+    step = statements.ADD_REPLICAS if factor >= _REPLICATION_FACTOR else statements.ADD_SECOND_REPLICA
+    plan = NextPlan("rf", factor=factor, topics=tuple(names))
+    return step.fill(plan=plan, first=names[0], others=others)
+
+
+def exceed_min_isr(affected: AffectedPartitions, live_count: int) -> NextStep:
+    """Return how partitions whose replication factor is min.insync.replicas survive the failure of one broker."""
+    factor = max(affected.min_factor, affected.few_min_isr) + 1
+    if not affected.min_factor or factor > live_count:
+        return statements.LOWER_MIN_ISR.fill()
+    names = affected.min_factor_topic_names
+    more = affected.topics - len(names)
+    others = f"; then do the same for {count_of(more, 'more topic')}" if more else ""
+    plan = NextPlan("rf", "rf-spare", factor=factor, topics=tuple(names))
+    return statements.ADD_ABOVE_MIN_ISR.fill(plan=plan, others=others)
+
+
 def add_missing_replicas(blocked: AffectedPartitions, live_count: int) -> NextStep:
     """Return the step that gives these partitions replicas, or lowers min.insync.replicas where brokers are too few."""
     few, names = blocked.few_replicas, blocked.few_replica_topic_names
