@@ -338,7 +338,10 @@ EXTRA_REPLICAS = Statement(
     goal="rf",
 )
 REASSIGNED = Statement(
-    Level.OK, "A partition is being reassigned.", "{n} [partition is|partitions are] being reassigned."
+    Level.OK,
+    "A partition is being reassigned.",
+    "{n} [partition is|partitions are] being reassigned.",
+    "see how far [it is|they are], and how to cancel [it|them]: kafka-placement check SOURCE",
 )
 EMPTY_BROKERS = Statement(
     Level.OK,
