@@ -283,7 +283,7 @@ def _name_log_dirs(snapshot: ClusterTables, down: set[int]) -> dict[str, Any]:
         if row["log_dir_error"] is not None:
             failed.append(name)
         elif total and usable is not None:
-            percent = 100 * (total - usable) // total
+            percent = round(100 * (total - usable) / total)
             used.setdefault(row["broker_id"], {})[row["log_dir"]] = percent
             if is_full(total, usable):
                 full.append(f"{name} ({percent} %)")
