@@ -1,7 +1,7 @@
 """Compares what an earlier run has forecast with the newest snapshot of its cluster: gold.forecast_outcomes."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ _PAIRS = "snapshot_pairs"
 _PAIR_COLUMNS = pa.schema(
     [
         *((name, pa.string()) for name in ("cluster_id", "earlier_id", "later_id")),
+        ("earlier_at", pa.timestamp("us", "UTC")),
         ("days", pa.float64()),  # between them
     ]
 )
@@ -39,7 +40,7 @@ clusters AS (
 ),
 subjects AS (
   SELECT c.later_id, c.days, a.cluster_id, a.snapshot_id, a.subject_kind, a.broker_id, a.log_dir, a.topic,
-         {{columns}}
+         c.earlier_at, {{columns}}
   FROM clusters c
   JOIN loads a ON a.cluster_id = c.cluster_id AND a.snapshot_id = c.earlier_id
   JOIN loads b ON b.cluster_id = c.cluster_id AND b.snapshot_id = c.later_id AND b.subject_kind = a.subject_kind
@@ -57,7 +58,7 @@ compared AS (
   FROM gold.growth g JOIN subjects s ON s.cluster_id = g.cluster_id AND s.snapshot_id = g.snapshot_id
     AND s.subject_kind = g.subject_kind AND s.broker_id <=> g.broker_id AND s.log_dir <=> g.log_dir
     AND s.topic <=> g.topic
-  WHERE g.level_margin IS NOT NULL
+  WHERE g.level_margin IS NOT NULL AND g.last_at = s.earlier_at
 )
 SELECT cluster_id, later_id AS snapshot_id, subject_kind, quantity, count(*) AS forecasts,
        count_if(abs(value - forecast) <= sqrt(level_margin * level_margin + drift * drift) + 1e-9 * abs(forecast))
@@ -98,7 +99,7 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
     pairs: dict[SnapshotKey, tuple[SnapshotKey, datetime, datetime]] = {}  # by the later one
     for cluster, samples in order_samples(seen).items():
         earlier, later = samples[-2:] if len(samples) > 1 else (samples[-1], samples[-1])
-        if earlier.snapshot_id != later.snapshot_id:
+        if earlier.at != later.at:
             key = SnapshotKey(cluster, later.snapshot_id)
             pairs[key] = SnapshotKey(cluster, earlier.snapshot_id), earlier.at, later.at
     if not pairs:
@@ -110,6 +111,7 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
                 "cluster_id": key.cluster_id,
                 "earlier_id": earlier.snapshot_id,
                 "later_id": key.snapshot_id,
+                "earlier_at": before,
                 "days": (then - before).total_seconds() / _S_PER_DAY,
             }
             for key, (earlier, before, then) in pairs.items()
@@ -121,8 +123,20 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
         rows = [*_compare_growth(session, keys), *_compare_leaders(session)]
     times = {key: {"forecast_at": before, "outcome_at": then} for key, (_, before, then) in pairs.items()}
     written = [{**row, **times[SnapshotKey(row["cluster_id"], row["snapshot_id"])]} for row in rows]
+    # A cluster that did not change has the same snapshot at several times, each with its outcomes.
+    of_then = {key: then for key, (_, _, then) in pairs.items()}
+    before = store.read_columns(FORECAST_OUTCOMES.name, FORECAST_OUTCOMES.column_names, sorted(pairs)).to_pylist()
+    written += [
+        row
+        for row in before
+        if _to_utc(row["outcome_at"]) != of_then[SnapshotKey(row["cluster_id"], row["snapshot_id"])]
+    ]
     values = [tuple(row.get(name) for name in FORECAST_OUTCOMES.column_names) for row in written]
     store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), sorted(pairs))
+
+
+def _to_utc(at: datetime) -> datetime:
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _compare_growth(session: SqlSession, keys: Sequence[SnapshotKey]) -> Iterable[Mapping[str, Any]]:

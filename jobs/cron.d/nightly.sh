@@ -5,6 +5,7 @@
 #          cluster. Tables, report and log are written to DATA too.
 #   DATA/clusters.txt            running clusters, one per line: NAME=kafka://HOST:PORT,HOST:PORT
 #   DATA/clients/NAME.properties how to connect to the cluster NAME; default.properties is for all others
+#   DATA/conf.toml               settings, such as policies and prices; optional
 #   DATA/secrets.env             NAME=VALUE lines for ${env:NAME} in these properties; readable by this user alone
 #
 # Exit codes are those of the command: 1 wrong input, settings or environment; 2 a table fault stopped the run before
@@ -46,7 +47,9 @@ if [ ${#sources[@]} = 0 ]; then
   exit 1
 fi
 
-kafka-placement run "${sources[@]}" "${clients[@]}" --warehouse "$DATA/warehouse" --report "$DATA/report.html" \
+settings=()
+[ -f "$DATA/conf.toml" ] && settings=(--conf "$DATA/conf.toml")
+kafka-placement run "${sources[@]}" "${clients[@]}" "${settings[@]}" --warehouse "$DATA/warehouse" --report "$DATA/report.html" \
   "${ALERTS[@]}" > "$log" 2> "$log.err" 9>&-
 code=$?
 case $code in

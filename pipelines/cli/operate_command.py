@@ -59,6 +59,7 @@ def operate(
     properties = select_properties(None, [command_config] if command_config else [])
     config = Path(command_config) if command_config else None
     with KafkaAdmin(server, properties) as connection:
+        connection.describe_cluster()  # a cluster that does not answer is an error, and not a proposal that waits
 
         def make_executor(record: ProposalRecord) -> KafkaExecutor:
             return KafkaExecutor(record.plan_folder, connection, settings, print_line, config)
@@ -70,6 +71,7 @@ def operate(
         for record, sentence in operation.step(cluster):
             print_line(f"{record.proposal.id}: {sentence}")
             failed |= record.state is ProposalState.FAILED or record.failures > failures.get(record.proposal.id, 0)
+            failed |= record.explain_changed_plan() is not None  # somebody should know
     if failed:
         raise typer.Exit(EXIT_PARTLY_APPLIED)
 
@@ -79,6 +81,8 @@ def _print_proposal(record: ProposalRecord) -> None:
     size = "an unknown size" if proposal.bytes_to_copy is None else format_bytes(proposal.bytes_to_copy)
     print_line(f"{proposal.id}: {record.state}, {proposal.level}, copies {size}")
     print_line(f"  for: {proposal.reason}")
+    if (changed := record.explain_changed_plan()) is not None:
+        print_line(f"  {changed} since it was proposed: the next step ends it")
     print_line(f"  plan: {record.plan_folder}; to begin before {proposal.expires_at:%Y-%m-%d %H:%M} UTC")
 
 

@@ -58,8 +58,10 @@ def propose_plans(
             return _write_plan(snapshot, settings, policy, plan, folder)
 
         yield from Proposer(proposals, key.cluster_id, write).propose(own, observations)
+        gated = {policy.goal for policy in own if policy.needs_approval}
         for record in proposals.list_open(key.cluster_id):
-            if repository is not None and record.state is ProposalState.PROPOSED:
+            is_waiting = record.state is ProposalState.PROPOSED and record.proposal.goal in gated
+            if repository is not None and is_waiting:
                 yield f"{record.proposal.id}: merge branch {repository.propose(record)} to approve it"
         records = proposals.list_all(key.cluster_id)
         _record_executions(store, key.cluster_id, records)

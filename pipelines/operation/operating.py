@@ -15,8 +15,10 @@ from pipelines.config.policies import Policy
 from pipelines.execution.wave_window import describe_waves
 from pipelines.operation.approvals import GitApprovals, find_approvals
 from pipelines.operation.proposals import ProposalFolder, ProposalRecord, ProposalState
+from udfs.wording import format_bytes, join_names
 
 ROLL_BACK = "roll-back"
+_POLICY = "policy"  # instead of the name of who has approved a plan
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,14 @@ class Operation:
         if record.state is not ProposalState.EXECUTING:
             if (end := self._find_end(record, policy, now)) is not None:
                 return self._change(record, *end)
-            if record.state is ProposalState.PROPOSED:
-                by = self._find_approver(record, policy)
+            is_by_policy = record.approver == _POLICY and policy is not None and policy.needs_approval
+            if record.state is ProposalState.PROPOSED or is_by_policy:  # the policy has changed since
+                by, others = self._find_approver(record, policy)
                 if by is None:
-                    return f"waits for approval until {proposal.expires_at:%Y-%m-%d %H:%M} UTC"
-                record = self.proposals.change(record, ProposalState.APPROVED, now, by=by)
+                    text = f"waits for approval until {proposal.expires_at:%Y-%m-%d %H:%M} UTC"
+                    return f"{text}; {join_names(others)} approved other files than were proposed" if others else text
+                if record.state is ProposalState.PROPOSED:
+                    record = self.proposals.change(record, ProposalState.APPROVED, now, by=by)
         if policy is None:
             return "has begun, and no policy allows it any longer: end it with kafka-placement apply"
         until = policy.find_window_end(now)
@@ -102,14 +107,17 @@ class Operation:
             return ProposalState.SUPERSEDED, changed
         if now >= record.proposal.expires_at:
             return ProposalState.EXPIRED, "its time is over"
+        if policy.max_bytes is not None and (record.proposal.bytes_to_copy or 0) > policy.max_bytes:
+            return ProposalState.SUPERSEDED, f"the policy allows only {format_bytes(policy.max_bytes)} now"
         return None
 
-    def _find_approver(self, record: ProposalRecord, policy: Policy | None) -> str | None:
-        """Return who has approved the plan as it was proposed; None = not approved."""
+    def _find_approver(self, record: ProposalRecord, policy: Policy | None) -> tuple[str | None, list[str]]:
+        """Return who has approved the plan as it was proposed (None = not approved), and who has approved other files."""
         if policy is not None and not policy.needs_approval:
-            return "policy"
-        approvals = find_approvals(record, self.repository)
-        return next((one.by for one in approvals if one.digest == record.proposal.digest), None)
+            return _POLICY, []
+        approvals = list(find_approvals(record, self.repository))
+        by = next((one.by for one in approvals if one.digest == record.proposal.digest), None)
+        return by, [one.by for one in approvals if one.digest != record.proposal.digest]
 
     def _carry_out(self, record: ProposalRecord, policy: Policy, until: datetime) -> str:
         has_begun = record.state is ProposalState.EXECUTING

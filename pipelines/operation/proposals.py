@@ -245,6 +245,9 @@ def write_approval(record: ProposalRecord, by: str, at: datetime) -> None:
     """Write that somebody has approved the plan that was proposed. Raises: SettingsError if it is too late."""
     if record.state is not _S.PROPOSED:
         raise SettingsError(f"{record.proposal.id} is {record.state}: it cannot be approved")
+    if at >= record.proposal.expires_at:
+        when = f"{record.proposal.expires_at:%Y-%m-%d %H:%M} UTC"
+        raise SettingsError(f"{record.proposal.id} expired at {when}: it cannot be approved. A run proposes anew")
     if (changed := record.explain_changed_plan()) is not None:
         raise SettingsError(f"{record.proposal.id}: {changed}. The next operate ends it, and a run proposes anew")
     text = json.dumps({"digest": record.proposal.digest, "by": by, "at": at.astimezone(UTC).isoformat()}, indent=2)

@@ -133,7 +133,7 @@ def create_plan(
     judgement = begin_with_earlier_plans(judgement, source or snapshot, snapshot)
     waits = _describe_running(snapshot) if summary.waves.waves else ()
     continued = describe_continuation(request, summary, preceding_plans)
-    weaker = summary.metrics.explain_weaker_failures()
+    weaker = (*_describe_unknown_racks(snapshot), *summary.metrics.explain_weaker_failures())
     notes, baseline = (*judgement.notes, *weaker, *waits, *continued), describe_baseline(preceding_plans)
     judgement = replace(judgement, notes=notes, baseline=baseline)
     facts = PlanFacts(
@@ -167,6 +167,17 @@ def create_plan(
     )
 
 
+def _describe_unknown_racks(snapshot: Snapshot) -> Iterator[str]:
+    """Say which live brokers have no rack, where others have one."""
+    racks = zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "rack", "live")), strict=True)
+    live = {broker: rack for broker, rack, is_live in racks if is_live is not False}
+    unknown = sorted(broker for broker, rack in live.items() if rack is None)
+    if unknown and len(unknown) < len(live):
+        effect = "all racks are ignored" if 2 * len(unknown) >= len(live) else "as if in a rack apart"
+        add = "add a file with broker_id,rack to the source"
+        yield f"no source shows the rack of {name_with_noun(unknown)}: {effect}; {add}"
+
+
 def _describe_running(snapshot: Snapshot) -> Iterator[str]:
     """Say for which reassignments a plan waits, and which of them are stuck."""
     names, down = ["topic", "partition", "adding_replicas"], set(get_down_brokers(snapshot.brokers).tolist())
@@ -193,6 +204,8 @@ def propose_plan(
 ) -> tuple[ClusterModel, ProposedAssignment]:
     """Return the model of a snapshot, and what a plan makes of it. Raise Infeasible, or SourceError as solve_plan."""
     model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
+    room, _ = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
+    model = replace(model, disk_room=room)
     if (request.max_bytes is not None or request.max_broker_bytes is not None) and not model.known[0]:
         option = "--max-time" if request.max_bytes is None else "--max-bytes"
         remedy = "Use --max-moves, or add the output of kafka-log-dirs --describe"

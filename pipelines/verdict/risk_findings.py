@@ -56,6 +56,9 @@ def judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
             "effect": f", so that {' and '.join(parts)}{only_copy}" if parts else "",
             "repair": _mend_log_dirs(findings, only),
         }
+        if (down := findings.down_brokers) and not only:  # until then, a restart takes more offline
+            back = f"once {name_with_noun(down)} {is_or_are(len(down))} back and in sync"
+            values["repair"] = values["repair"]._replace(text=f"{back}, {values['repair'].text}")
         yield statements.FAILED_LOG_DIR.fill(sum(findings.failed_dir_replicas), **values)
     elif named:
         yield statements.FAILED_LOG_DIR_WITHOUT_EFFECT.fill(len(named), log_dirs=capitalize(name_brokers(named)))

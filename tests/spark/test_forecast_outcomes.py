@@ -85,7 +85,6 @@ def test_leaders_after_the_failure_of_one_broker(store: Store) -> None:
     assert read_outcomes(store, "leaders", LEADERS) == []
     for _ in range(2):  # a run that is repeated
         record_outcomes(store, see(1, 2))
-    record_outcomes(store, see(1, 2, 2))  # the cluster has not changed
     record_outcomes(store, see(1, 2, 3))
     assert read_outcomes(store, "leaders", LEADERS) == [(2, 4, 2, None, None)]
     assert read_outcomes(store, "offline_partitions", LEADERS) == [(2, 2, 1, 2.0, 1.0)]
@@ -94,7 +93,7 @@ def test_leaders_after_the_failure_of_one_broker(store: Store) -> None:
 
 
 def test_next_values_are_compared_with_their_intervals(store: Store) -> None:
-    trend = {"snapshot_id": "s1", "quantity": "size_bytes", "level": 100.0, "level_margin": 8.0}
+    trend = {"snapshot_id": "s1", "quantity": "size_bytes", "level": 100.0, "level_margin": 8.0, "last_at": FIRST + DAY}
     trend |= {"slope_per_day": 10.0, "slope_per_day_low": 7.0, "slope_per_day_high": 13.0, "samples": 9}
     known = {"partitions": 2, "replicas": 2, "partitions_with_size": 2, "size_bytes": 100}
     cluster, topic, broker = {"subject_kind": "cluster"}, {"subject_kind": "topic"}, {"subject_kind": "broker"}
@@ -128,8 +127,32 @@ def test_listings_that_were_cut_show_no_outcomes_of_growth(store: Store) -> None
     write(store, "gold.load_history", [known | {"snapshot_id": f"s{n}", "all_partitions": 1 + n} for n in (1, 2)])
     trend = {"quantity": "size_bytes", "level": 100.0, "level_margin": 8.0, "slope_per_day": 0.0}
     trend |= {"slope_per_day_low": 0.0, "slope_per_day_high": 0.0, "snapshot_id": "s1", "subject_kind": "cluster"}
+    trend["last_at"] = FIRST + DAY
     write(store, "gold.growth", [trend])
     write(store, "silver.brokers", [])
     write(store, "silver.partitions", [])
     record_outcomes(store, see(1, 2))
     assert read_outcomes(store, "growth", GROWTH) == []
+
+
+def test_a_cluster_that_did_not_change_is_compared_at_each_time(store: Store) -> None:
+    """Of 100 bytes that grow by 10 a day, 110 are forecast, more or less 8."""
+    known = {"subject_kind": "cluster", "partitions": 2, "replicas": 2, "partitions_with_size": 2, "size_bytes": 100}
+    write(store, "gold.load_history", [known | {"snapshot_id": "s1", "all_partitions": 2}])
+    trend = {
+        "quantity": "size_bytes",
+        "level": 100.0,
+        "level_margin": 8.0,
+        "slope_per_day": 10.0,
+        "last_at": FIRST + DAY,
+    }
+    trend |= {"slope_per_day_low": 10.0, "slope_per_day_high": 10.0, "snapshot_id": "s1", "subject_kind": "cluster"}
+    write(store, "gold.growth", [trend])
+    write(store, "silver.brokers", [])
+    write(store, "silver.partitions", [])
+    seen = [SeenSnapshot("prod", "s1", FIRST + DAY * n, FIRST + DAY * n) for n in (1, 2, 3)]
+    for _ in range(2):  # a run that is repeated
+        record_outcomes(store, seen[:2])
+    assert read_outcomes(store, "growth", GROWTH) == [("cluster", "size_bytes", 1, 0)]
+    record_outcomes(store, seen)  # growth was not measured the second time
+    assert read_outcomes(store, "growth", GROWTH) == [("cluster", "size_bytes", 1, 0)]

@@ -20,6 +20,7 @@ from udfs.planning.broker_log_dirs import BrokerLogDirs
 from udfs.planning.certificates import Certificate
 from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints
 from udfs.planning.plan_request import FREE, FreezeReason
+from udfs.planning.rack_naming import name_racks
 from udfs.wording import join_names
 
 __all__ = ["FREE", "Flags", "Floats", "FreezeReason", "Int32s", "Ints"]  # for those that also need the model
@@ -41,7 +42,7 @@ class ClusterModel:
 
     cluster_id: str
     broker_ids: Int32s  # int32 (n), ascending
-    rack: Int32s  # int32 (n), index into rack_names; all 0 if a live broker has no rack, as Kafka then ignores racks
+    rack: Int32s  # int32 (n), index into rack_names, see name_racks; all 0 if racks are ignored
     rack_names: tuple[str, ...]  # Names of racks, ascending
     live: Flags  # bool (n)
     draining: Flags  # bool (n), brokers that the source wants to be empty
@@ -76,6 +77,7 @@ class ClusterModel:
     unknown: Flags | None = None  # bool (n), brokers of unknown state, which count as live; None = none
     cordoned: Flags | None = None  # bool (n), brokers that get no new replicas; None = none
     rejects_cordoned: bool = True  # Whether Kafka rejects each list that names one of them
+    disk_room: Floats | None = None  # float64 (n), bytes by which the logs of a broker may grow; NaN = not known
     rollback_lists: tuple[Int32s, Ints] | None = None  # p lists, and their offsets; None = those of now
     assumed_release: int | None = None  # of Kafka, as in TopicDefaults
 
@@ -268,6 +270,7 @@ class ClusterModel:
             cordoned=None if self.cordoned is None else np.append(self.cordoned, False),
             fetching=None if self.fetching is None else np.append(self.fetching, self.fetching.all()),
             log_dirs=None,
+            disk_room=None if self.disk_room is None else np.append(self.disk_room, np.nan),
         )
 
 
@@ -309,12 +312,12 @@ def build_model(
     broker_ids = _array(brokers["broker_id"], 0).astype(np.int32)
     live = _array(brokers["live"], True).astype(np.bool_)
     draining = _array(brokers["draining"], False).astype(np.bool_)
-    racks = brokers["rack"].to_pylist()
-    rack_names = tuple(sorted(set(racks) - {None}))
+    racks = name_racks(brokers["rack"].to_pylist(), live)
+    rack_names = tuple(sorted({rack for rack in racks if rack is not None}))
     if any(name is None for name, is_live in zip(racks, live.tolist(), strict=True) if is_live):
         rack_names = ()
     # Down brokers without a rack share an extra rack, so that they do not count for any other.
-    number = {name: i for i, name in enumerate(rack_names)}
+    number: dict[str | None, int] = {name: i for i, name in enumerate(rack_names)}
     rack = np.array([number.get(name, len(rack_names)) for name in racks], dtype=np.int32)
 
     placed = partitions.filter(pc.is_valid(partitions["replicas"]))

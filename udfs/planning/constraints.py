@@ -121,11 +121,14 @@ def compute_byte_capacity(model: ClusterModel, request: PlanRequest) -> Floats:
     A broker that holds more than its disks should may keep that.
     """
     capacity = np.full(model.brokers, np.inf if request.broker_bytes is None else float(request.broker_bytes))
-    if model.log_dirs is None or not model.known[0]:
+    if not model.known[0]:
         return capacity
     stored = np.bincount(model.replicas, model.size[model.row], model.brokers)
-    room = np.maximum(model.log_dirs.sum_room(request.max_disk_ratio), 0.0)
-    return np.asarray(np.minimum(capacity, stored + room), dtype=np.float64)
+    if model.log_dirs is not None:
+        capacity = np.minimum(capacity, stored + np.maximum(model.log_dirs.sum_room(request.max_disk_ratio), 0.0))
+    if model.disk_room is not None:
+        capacity = np.fmin(capacity, stored + model.disk_room)
+    return np.asarray(capacity, dtype=np.float64)
 
 
 def find_receiving_brokers(model: ClusterModel, excluded: Sequence[int] = ()) -> Flags:

@@ -51,7 +51,7 @@ def split_failed_dirs(model: ClusterModel) -> tuple[ClusterModel, Ints]:
     leader = model.leader
     if leader is not None:
         leader = np.where(leader >= 0, first[leader], -1).astype(np.int32)
-    names = ("broker_ids", "rack", "draining", "fetching", "unknown", "cordoned")
+    names = ("broker_ids", "rack", "draining", "fetching", "unknown", "cordoned", "disk_room")
     of_brokers: dict[str, Any] = {name: take(getattr(model, name), stands_for) for name in names}
     split = replace(
         model,

@@ -94,6 +94,7 @@ class WorstFailure:
     newly_offline_partitions: int
     under_min_isr_partitions: int
     single_isr_partitions: int
+    newly_under_min_isr_partitions: int
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class ClusterState:
     cross_zone: CrossZoneTraffic
 
 
-_EFFECTS = {"newly_offline_partitions": "offline", "under_min_isr_partitions": "acks=all blocked"}
+_EFFECTS = {"newly_offline_partitions": "offline", "newly_under_min_isr_partitions": "acks=all blocked"}
 
 
 @dataclass(frozen=True)

@@ -242,8 +242,8 @@ def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
     """Add to offline_replicas those in failed log dirs: as a metadata log has them, or as logs that are not shown.
 
     A broker shows a failed log dir, and the replica's log in no other. A listing of some topics shows no log of the
-    others: another replica's log has to be shown, or the replica is the last one in sync, which would lead. One that is
-    being added may not have a log yet.
+    others: another log of the topic has to be shown, or the replica is the last one in sync, which would lead. One that
+    is being added may not have a log yet.
     """
     facts = shard.select(FactKind.LOG_DIR)
     failed = facts.filter(pc.is_valid(facts["log_dir_error"]))["broker_id"]
@@ -256,7 +256,9 @@ def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
 
     is_lost = np.isin(broker, to_numpy(failed)) & is_valid(partitions["leader"])[row] & ~is_in("adding_replicas")
     is_lost &= to_flags(pc.is_null(pc.struct_field(take_logs(partitions), "log_dir")))
-    is_lost &= np.where(is_in("isr"), (leader < 0)[row], is_valid(partitions["logs"])[row])
+    topic = to_codes(partitions["topic"])[0]
+    is_listed = np.isin(topic, topic[is_valid(partitions["logs"])])
+    is_lost &= np.where(is_in("isr"), (leader < 0)[row], is_listed[row])
     is_lost |= is_in("failed_dir_replicas")
     if not is_lost.any():
         return partitions

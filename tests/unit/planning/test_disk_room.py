@@ -84,3 +84,33 @@ def test_a_balance_fills_no_small_disk(tmp_path: Path) -> None:
     after = json.loads(call("what-if", source, "--after", "plan", "--json", "-", folder=tmp_path).stdout)
     (use,) = [one for one in after["disks"] if one["broker_id"] == 3]
     assert use["size_bytes"] <= 3 * GB
+
+
+def test_a_repair_knows_the_disks_of_brokers_with_several_log_dirs(tmp_path: Path) -> None:
+    """The file has the bytes of the broker, and not of its log dirs."""
+    (tmp_path / "in").mkdir()
+    source = write_cluster(tmp_path / "in", full=900 * GB)
+    file = tmp_path / "in" / "log-dirs.json"
+    document = json.loads(file.read_text())
+    (third,) = [one for one in document["brokers"] if one["broker"] == 3]
+    for volume in third["logDirs"]:
+        del volume["totalBytes"], volume["usableBytes"]
+    third["logDirs"].append({"error": None, "logDir": "/e", "partitions": []})
+    file.write_text(json.dumps(document))
+    (tmp_path / "capacity.csv").write_text("broker_id,disk_bytes\n3,3000000000\n")
+    settings = ("--set", f"capacity.file={tmp_path / 'capacity.csv'}")
+    call("plan", source, "--goal", "repair", "--out", "plan", *settings, folder=tmp_path)
+    assert all(7 in replicas and 3 not in replicas for replicas in read_lists(tmp_path / "plan").values())
+
+
+def test_a_live_broker_of_unknown_rack_does_not_make_the_plan_forget_racks(tmp_path: Path) -> None:
+    """As one that --return brings back: a list of live brokers did not show its rack. Broker 6 was in rack c."""
+    (tmp_path / "in").mkdir()
+    source = write_cluster(tmp_path / "in", full=0)
+    brokers = tmp_path / "in" / "brokers.txt"
+    brokers.write_text(brokers.read_text().replace("(id: 7 rack: c)", "(id: 7 rack: null)"))
+    answer = call("plan", source, "--goal", "repair", "--out", "plan", folder=tmp_path).stdout
+    assert "no source shows the rack of broker 7" in answer
+    racks = {1: "a", 4: "a", 2: "b", 5: "b", 3: "c", 7: "c"}
+    for replicas in read_lists(tmp_path / "plan").values():
+        assert len({racks[broker] for broker in replicas}) == 3
