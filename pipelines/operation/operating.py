@@ -112,7 +112,7 @@ class Operation:
         return None
 
     def _find_approver(self, record: ProposalRecord, policy: Policy | None) -> tuple[str | None, list[str]]:
-        """Return who has approved the plan as it was proposed (None = not approved), and who has approved other files."""
+        """Return who has approved the plan as it was proposed (None = not approved), and who other files."""
         if policy is not None and not policy.needs_approval:
             return _POLICY, []
         approvals = list(find_approvals(record, self.repository))

@@ -314,8 +314,7 @@ def build_model(
     draining = _array(brokers["draining"], False).astype(np.bool_)
     racks = name_racks(brokers["rack"].to_pylist(), live)
     rack_names = tuple(sorted({rack for rack in racks if rack is not None}))
-    if any(name is None for name, is_live in zip(racks, live.tolist(), strict=True) if is_live):
-        rack_names = ()
+    rack_names *= not any(name is None and is_live for name, is_live in zip(racks, live.tolist(), strict=True))
     # Down brokers without a rack share an extra rack, so that they do not count for any other.
     number: dict[str | None, int] = {name: i for i, name in enumerate(rack_names)}
     rack = np.array([number.get(name, len(rack_names)) for name in racks], dtype=np.int32)
