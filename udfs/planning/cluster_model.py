@@ -313,8 +313,8 @@ def build_model(
     live = _array(brokers["live"], True).astype(np.bool_)
     draining = _array(brokers["draining"], False).astype(np.bool_)
     racks = name_racks(brokers["rack"].to_pylist(), live)
-    rack_names = tuple(sorted({rack for rack in racks if rack is not None}))
-    rack_names *= not any(name is None and is_live for name, is_live in zip(racks, live.tolist(), strict=True))
+    are_ignored = any(rack is None and is_live for rack, is_live in zip(racks, live.tolist(), strict=True))
+    rack_names = () if are_ignored else tuple(sorted({rack for rack in racks if rack is not None}))
     # Down brokers without a rack share an extra rack, so that they do not count for any other.
     number: dict[str | None, int] = {name: i for i, name in enumerate(rack_names)}
     rack = np.array([number.get(name, len(rack_names)) for name in racks], dtype=np.int32)
