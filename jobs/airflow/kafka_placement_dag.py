@@ -4,7 +4,8 @@ Copy this file to the DAG folder of Airflow. The DAG reads these Airflow variabl
 
 - `kafka_placement_command`: the command, installed by `make setup` or pip.
 - `kafka_placement_data`: a folder with sources/NAME: one file (its name without the last extension names the cluster)
-  or folder per cluster. Tables, report and plans are written there too.
+  or folder per cluster. Tables, report and plans are written there too. Its conf.toml, if there is one, has settings,
+  such as policies and prices.
 - `kafka_placement_clusters`: running clusters, separated by spaces, as in prod=kafka://b1:9092,b2:9092 (default: none).
 - `kafka_placement_clients`: their client.properties, separated by spaces: FILE for all, NAME=FILE for one. ${env:NAME}
   in these files is a variable of the worker's environment, so that no password is in a DAG, a variable or a log.
@@ -90,8 +91,9 @@ def kafka_placement() -> None:
         alerts = [part for text in thresholds if text.strip() for part in ("--alert", text.strip())]
         data = get_data_folder()
         files = ["--warehouse", str(data / "warehouse"), "--report", str(data / "report.html")]
+        settings = ["--conf", str(data / "conf.toml")] if (data / "conf.toml").exists() else []
         sources = list_sources()
-        code, stderr = call(["run", *sources, *list_client_options(sources), *files, *alerts])
+        code, stderr = call(["run", *sources, *list_client_options(sources), *settings, *files, *alerts])
         lines = [line for line in stderr.splitlines() if line.startswith("kafka-placement: alert: ")]
         return lines if code == EXIT_ALERT else []
 

@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.config.policies import Policy
 from pipelines.errors import SettingsError, SourceError
 from pipelines.operation.approvals import Approval, GitApprovals, find_approvals
+from pipelines.operation.operating import Obstacles, Operation, Outcome
 from pipelines.operation.proposals import Proposal, ProposalFolder, ProposalRecord, ProposalState, compute_digest
 from pipelines.operation.proposals import write_approval as approve
 
 NOW = datetime(2027, 3, 1, 12, tzinfo=UTC)
 
 
-def propose(root: Path, name: str = "prod-balance-20270301-120000") -> ProposalRecord:
+def propose(
+    root: Path, name: str = "prod-balance-20270301-120000", goal: str = "balance", size: float | None = None
+) -> ProposalRecord:
     def write(folder: Path) -> Proposal:
         (folder / "plan").mkdir()
         (folder / "plan" / "plan.json").write_text("{}")
@@ -23,11 +27,11 @@ def propose(root: Path, name: str = "prod-balance-20270301-120000") -> ProposalR
         return Proposal(
             id=name,
             cluster="prod",
-            goal="balance",
+            goal=goal,
             kinds=("broker_offline",),
             reason="disks are uneven",
             level="SAFE",
-            bytes_to_copy=None,
+            bytes_to_copy=size,
             created_at=NOW,
             expires_at=NOW + timedelta(days=7),
             digest=compute_digest(folder / "plan"),
@@ -84,6 +88,61 @@ def test_an_approval_is_of_a_digest(tmp_path: Path) -> None:
     (record.folder / "approval.json").write_text(json.dumps({"by": "eve"}))
     with pytest.raises(SettingsError, match="is no approval"):
         list(find_approvals(record, None))
+
+
+class WaitingExecutor:
+    """A cluster that does not let a plan begin."""
+
+    def find_obstacles(self) -> Obstacles:
+        return Obstacles(waits=("the cluster is busy",))
+
+    def execute(self, until: datetime) -> Outcome:
+        raise AssertionError(until)
+
+    def roll_back(self) -> Outcome:
+        raise AssertionError
+
+
+def step(root: Path, policy: dict[str, object], repository: GitApprovals | None = None) -> tuple[ProposalState, str]:
+    window = {"begins": "00:00", "ends": "00:00"}
+    one = Policy.model_validate({"cluster": "prod", "goal": "balance", "windows": [window], **policy})
+    operation = Operation(ProposalFolder(root), [one], lambda _: WaitingExecutor(), lambda: NOW, repository)
+    ((record, sentence),) = operation.step("prod")
+    return record.state, sentence
+
+
+def test_who_approved_other_files_is_named(tmp_path: Path, repository: GitApprovals) -> None:
+    root = tmp_path / "proposals"
+    record = propose(root)
+    run_git(repository.repository, "merge", "--no-ff", "-m", "Approve", repository.propose(record))
+    file = repository.repository / "kafka-placement" / record.proposal.id / "plan" / "plan.json"
+    file.write_text('{"waves": []}')
+    run_git(repository.repository, "commit", "--quiet", "-am", "Change the plan")
+    state, sentence = step(root, {}, repository)
+    assert state is ProposalState.PROPOSED
+    assert sentence == "waits for approval until 2027-03-08 12:00 UTC; Ada approved other files than were proposed"
+
+
+def test_a_policy_that_allows_fewer_bytes_ends_what_was_approved(tmp_path: Path) -> None:
+    approve(propose(tmp_path, size=2e11), "ada", NOW)
+    assert step(tmp_path, {"max_bytes": "300GB"}) == (ProposalState.APPROVED, "approved, waits: the cluster is busy")
+    state, sentence = step(tmp_path, {"max_bytes": "100GB"})
+    assert (state, sentence) == (ProposalState.SUPERSEDED, "superseded: the policy allows only 100 GB now")
+
+
+def test_an_approval_by_a_policy_ends_with_that_policy(tmp_path: Path) -> None:
+    record = propose(tmp_path, goal="failover")
+    failover = {"goal": "failover", "approval": "none"}
+    assert step(tmp_path, failover)[0] is ProposalState.APPROVED
+    assert step(tmp_path, failover | {"approval": "required"})[1].startswith("waits for approval until ")
+    text = json.dumps({"digest": record.proposal.digest, "by": "ada"})
+    (record.folder / "approval.json").write_text(text)
+    assert step(tmp_path, failover | {"approval": "required"})[1] == "approved, waits: the cluster is busy"
+
+
+def test_what_has_expired_cannot_be_approved(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="expired at 2027-03-08 12:00 UTC"):
+        approve(propose(tmp_path), "ada", NOW + timedelta(days=7))
 
 
 def test_a_changed_plan_cannot_be_approved(tmp_path: Path) -> None:
