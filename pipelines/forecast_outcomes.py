@@ -1,8 +1,8 @@
 """Compares what an earlier run has forecast with the newest snapshot of its cluster: gold.forecast_outcomes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -88,6 +88,20 @@ GROUP BY f.cluster_id, f.snapshot_id, f.broker_id
 """
 
 
+class _Pair(NamedTuple):
+    """The newest snapshot of a cluster, and the one before it: the same if the cluster did not change in between."""
+
+    cluster_id: str
+    earlier_id: str
+    later_id: str
+    earlier_at: datetime
+    later_at: datetime
+
+    @property
+    def later(self) -> SnapshotKey:
+        return SnapshotKey(self.cluster_id, self.later_id)
+
+
 def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
     """Write what has become of the forecasts of the run before, with the newest snapshot of each cluster.
 
@@ -96,43 +110,41 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
     if not all(store.exists(name) for name in _INPUTS):
         return
     store.create(FORECAST_OUTCOMES)
-    pairs: dict[SnapshotKey, tuple[SnapshotKey, datetime, datetime]] = {}  # by the later one
-    for cluster, samples in order_samples(seen).items():
-        earlier, later = samples[-2:] if len(samples) > 1 else (samples[-1], samples[-1])
-        if earlier.at != later.at:
-            key = SnapshotKey(cluster, later.snapshot_id)
-            pairs[key] = SnapshotKey(cluster, earlier.snapshot_id), earlier.at, later.at
+    pairs = {pair.later: pair for pair in _pair_samples(seen)}
     if not pairs:
         return
-    keys = sorted({*pairs, *(earlier for earlier, *_ in pairs.values())})
-    known = pa.Table.from_pylist(
-        [
-            {
-                "cluster_id": key.cluster_id,
-                "earlier_id": earlier.snapshot_id,
-                "later_id": key.snapshot_id,
-                "earlier_at": before,
-                "days": (then - before).total_seconds() / _S_PER_DAY,
-            }
-            for key, (earlier, before, then) in pairs.items()
-        ],
-        _PAIR_COLUMNS,
-    )
+    later = sorted(pairs)
+    keys = sorted({*later, *(SnapshotKey(pair.cluster_id, pair.earlier_id) for pair in pairs.values())})
     with store.explain_faults():
-        session = store.open_sql(_INPUTS, keys, {_PAIRS: known})
+        session = store.open_sql(_INPUTS, keys, {_PAIRS: _make_table(pairs.values())})
         rows = [*_compare_growth(session, keys), *_compare_leaders(session)]
-    times = {key: {"forecast_at": before, "outcome_at": then} for key, (_, before, then) in pairs.items()}
-    written = [{**row, **times[SnapshotKey(row["cluster_id"], row["snapshot_id"])]} for row in rows]
+    times = {key: {"forecast_at": pair.earlier_at, "outcome_at": pair.later_at} for key, pair in pairs.items()}
+    rows = [{**row, **times[_get_key(row)]} for row in rows]
     # A cluster that did not change has the same snapshot at several times, each with its outcomes.
-    of_then = {key: then for key, (_, _, then) in pairs.items()}
-    before = store.read_columns(FORECAST_OUTCOMES.name, FORECAST_OUTCOMES.column_names, sorted(pairs)).to_pylist()
-    written += [
-        row
-        for row in before
-        if _to_utc(row["outcome_at"]) != of_then[SnapshotKey(row["cluster_id"], row["snapshot_id"])]
+    before = store.read_columns(FORECAST_OUTCOMES.name, FORECAST_OUTCOMES.column_names, later).to_pylist()
+    rows += [row for row in before if _to_utc(row["outcome_at"]) != pairs[_get_key(row)].later_at]
+    values = [tuple(row.get(name) for name in FORECAST_OUTCOMES.column_names) for row in rows]
+    store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), later)
+
+
+def _pair_samples(seen: Iterable[SeenSnapshot]) -> Iterator[_Pair]:
+    """Pair the last two times at which each cluster was seen."""
+    for cluster, samples in order_samples(seen).items():
+        if len(samples) > 1:
+            earlier, later = samples[-2:]
+            yield _Pair(cluster, earlier.snapshot_id, later.snapshot_id, earlier.at, later.at)
+
+
+def _make_table(pairs: Iterable[_Pair]) -> pa.Table:
+    """Return pairs as rows (_PAIR_COLUMNS)."""
+    rows = [
+        {**pair._asdict(), "days": (pair.later_at - pair.earlier_at).total_seconds() / _S_PER_DAY} for pair in pairs
     ]
-    values = [tuple(row.get(name) for name in FORECAST_OUTCOMES.column_names) for row in written]
-    store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), sorted(pairs))
+    return pa.Table.from_pylist(rows, _PAIR_COLUMNS)
+
+
+def _get_key(row: Mapping[str, Any]) -> SnapshotKey:
+    return SnapshotKey(row["cluster_id"], row["snapshot_id"])
 
 
 def _to_utc(at: datetime) -> datetime:
