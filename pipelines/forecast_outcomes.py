@@ -107,11 +107,11 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
 
     To be called before gold.growth is measured again. seen: as measure_growth has it.
     """
-    if not all(store.exists(name) for name in _INPUTS):
+    if not store.exists("gold.load_history"):  # of a run that did not get so far
         return
     store.create(FORECAST_OUTCOMES)
     pairs = {pair.later: pair for pair in _pair_samples(seen)}
-    if not pairs:
+    if not pairs or not all(store.exists(name) for name in _INPUTS):
         return
     later = sorted(pairs)
     keys = sorted({*later, *(SnapshotKey(pair.cluster_id, pair.earlier_id) for pair in pairs.values())})

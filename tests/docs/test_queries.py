@@ -15,7 +15,7 @@ from tests.docs.pages import PAGES, Block, Command, blocks
 
 QUERIES = [block for page in PAGES for block in blocks(page, "sql")]
 # What healthy clusters have no row of, and partitions of both snapshots of OLDER: it has other topics now.
-EMPTY = ("silver.quarantine", "stage = 'retention'", "WITH states", "forecast_kind IN")
+EMPTY = ("silver.quarantine", "stage = 'retention'", "WITH states", "insights.forecast_accuracy", "forecast_kind IN")
 # What is about more than the newest snapshots.
 HISTORY = (
     "* FROM insights.snapshots",
