@@ -124,7 +124,8 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
     before = store.read_columns(FORECAST_OUTCOMES.name, FORECAST_OUTCOMES.column_names, later).to_pylist()
     rows += [row for row in before if _to_utc(row["outcome_at"]) != pairs[_get_key(row)].later_at]
     values = [tuple(row.get(name) for name in FORECAST_OUTCOMES.column_names) for row in rows]
-    store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), later)
+    if values:  # a run that compares nothing leaves no commit
+        store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), later)
 
 
 def _pair_samples(seen: Iterable[SeenSnapshot]) -> Iterator[_Pair]:

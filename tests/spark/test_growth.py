@@ -144,7 +144,7 @@ def test_days_until_the_disk_of_a_log_dir_is_full(tmp_path: Path) -> None:
     trend = ("size_bytes", 4, 0, START, START)
     subjects = [("broker", 1, None), ("log_dir", 1, "/a"), ("log_dir", 1, "/b"), ("broker", 2, None)]
     subjects += [("log_dir", 2, "/a"), ("log_dir", 2, "/b"), ("broker", 3, None), ("log_dir", 3, "/a")]
-    rows = [(*key, *subject[:3], None, *trend, 100.0, 100.0, 10.0, 9.0, 11.0, None) for subject in subjects]
+    rows = [(*key, *subject[:3], None, *trend, 100.0, 100.0, 5.0, 10.0, 9.0, 11.0, None) for subject in subjects]
     growth_of = make_rows(rows, GROWTH.schema)
     # Both volumes of broker 1 are known; one of broker 2's log dirs has a volume only in the file; broker 3 has one.
     volumes = [(1, "/a", 400, 200), (1, "/b", 400, 250), (2, "/a", 400, 200), (2, "/b", None, None), (3, "/a", 90, 50)]
