@@ -88,7 +88,7 @@ GROUP BY f.cluster_id, f.snapshot_id, f.broker_id
 """
 
 
-class _Pair(NamedTuple):
+class _SamplePair(NamedTuple):
     """The newest snapshot of a cluster, and the one before it: the same if the cluster did not change in between."""
 
     cluster_id: str
@@ -128,15 +128,15 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
         store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), later)
 
 
-def _pair_samples(seen: Iterable[SeenSnapshot]) -> Iterator[_Pair]:
+def _pair_samples(seen: Iterable[SeenSnapshot]) -> Iterator[_SamplePair]:
     """Pair the last two times at which each cluster was seen."""
     for cluster, samples in order_samples(seen).items():
         if len(samples) > 1:
             earlier, later = samples[-2:]
-            yield _Pair(cluster, earlier.snapshot_id, later.snapshot_id, earlier.at, later.at)
+            yield _SamplePair(cluster, earlier.snapshot_id, later.snapshot_id, earlier.at, later.at)
 
 
-def _make_table(pairs: Iterable[_Pair]) -> pa.Table:
+def _make_table(pairs: Iterable[_SamplePair]) -> pa.Table:
     """Return pairs as rows (_PAIR_COLUMNS)."""
     rows = [
         {**pair._asdict(), "days": (pair.later_at - pair.earlier_at).total_seconds() / _S_PER_DAY} for pair in pairs

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -139,8 +139,7 @@ class Case:
     @cached_property
     def model(self) -> ClusterModel:
         """The model that `plan` starts from."""
-        log_dirs = add_disk_capacities(self.snapshot.log_dirs, self.name, self.capacity_file)
-        return build_snapshot_model(replace(self.snapshot, log_dirs=log_dirs), KAFKA_DEFAULTS)
+        return build_snapshot_model(add_disk_capacities(self.snapshot, self.capacity_file), KAFKA_DEFAULTS)
 
     @cached_property
     def answer(self) -> ClusterAnswer:

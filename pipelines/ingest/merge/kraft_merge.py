@@ -242,8 +242,8 @@ def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
     """Add to offline_replicas those in failed log dirs: as a metadata log has them, or as logs that are not shown.
 
     A broker shows a failed log dir, and the replica's log in no other. A listing of some topics shows no log of the
-    others: another log of the topic has to be shown, or the replica is the last one in sync, which would lead. One that
-    is being added may not have a log yet.
+    others: another log of the partition has to be shown, or of its topic if it is offline, or the replica is the last
+    one in sync, which would lead. One that is being added may not have a log yet.
     """
     facts = shard.select(FactKind.LOG_DIR)
     failed = facts.filter(pc.is_valid(facts["log_dir_error"]))["broker_id"]
@@ -256,8 +256,8 @@ def add_offline_replicas(shard: ShardFacts, partitions: pa.Table) -> pa.Table:
 
     is_lost = np.isin(broker, to_numpy(failed)) & is_valid(partitions["leader"])[row] & ~is_in("adding_replicas")
     is_lost &= to_flags(pc.is_null(pc.struct_field(take_logs(partitions), "log_dir")))
-    topic = to_codes(partitions["topic"])[0]
-    is_listed = np.isin(topic, topic[is_valid(partitions["logs"])])
+    has_log, topic = is_valid(partitions["logs"]), to_codes(partitions["topic"])[0]
+    is_listed = has_log | (np.isin(topic, topic[has_log]) & (leader < 0))  # other copies may be on down brokers
     is_lost &= np.where(is_in("isr"), (leader < 0)[row], is_listed[row])
     is_lost |= is_in("failed_dir_replicas")
     if not is_lost.any():
