@@ -46,6 +46,7 @@ from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import LaterLists, PlanRequest
 from udfs.planning.planned_waves import DiskGrowth, PlannedWaves, find_disk_growth
+from udfs.planning.rack_naming import UNKNOWN_RACK
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
 from udfs.wording import count_of, is_or_are
 
@@ -133,7 +134,7 @@ def create_plan(
     judgement = begin_with_earlier_plans(judgement, source or snapshot, snapshot)
     waits = _describe_running(snapshot) if summary.waves.waves else ()
     continued = describe_continuation(request, summary, preceding_plans)
-    weaker = (*_describe_unknown_racks(snapshot), *summary.metrics.explain_weaker_failures())
+    weaker = (*_describe_unknown_racks(snapshot, model), *summary.metrics.explain_weaker_failures())
     notes, baseline = (*judgement.notes, *weaker, *waits, *continued), describe_baseline(preceding_plans)
     judgement = replace(judgement, notes=notes, baseline=baseline)
     facts = PlanFacts(
@@ -167,13 +168,13 @@ def create_plan(
     )
 
 
-def _describe_unknown_racks(snapshot: Snapshot) -> Iterator[str]:
-    """Say which live brokers have no rack, where others have one."""
+def _describe_unknown_racks(snapshot: Snapshot, model: ClusterModel) -> Iterator[str]:
+    """Say which live brokers have no rack, where others have one, and what the model makes of that."""
     racks = zip(*(snapshot.brokers[name].to_pylist() for name in ("broker_id", "rack", "live")), strict=True)
     live = {broker: rack for broker, rack, is_live in racks if is_live is not False}
     unknown = sorted(broker for broker, rack in live.items() if rack is None)
     if unknown and len(unknown) < len(live):
-        effect = "all racks are ignored" if 2 * len(unknown) >= len(live) else "as if in a rack apart"
+        effect = "as if in a rack apart" if UNKNOWN_RACK in model.rack_names else "all racks are ignored"
         add = "add a file with broker_id,rack to the source"
         yield f"no source shows the rack of {name_with_noun(unknown)}: {effect}; {add}"
 
