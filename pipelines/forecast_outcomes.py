@@ -1,7 +1,7 @@
 """Compares what an earlier run has forecast with the newest snapshot of its cluster: gold.forecast_outcomes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipelines.growth_measurement import order_samples
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.retention import SeenSnapshot
-from pipelines.spark.arrow_frames import make_rows
+from pipelines.spark.arrow_frames import make_rows, to_utc
 from pipelines.spark.sql_session import SqlSession
 from pipelines.spark.store import Store
 from pipelines.sql_text import match_snapshots
@@ -122,7 +122,7 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
     rows = [{**row, **times[_get_key(row)]} for row in rows]
     # A cluster that did not change has the same snapshot at several times, each with its outcomes.
     before = store.read_columns(FORECAST_OUTCOMES.name, FORECAST_OUTCOMES.column_names, later).to_pylist()
-    rows += [row for row in before if _to_utc(row["outcome_at"]) != pairs[_get_key(row)].later_at]
+    rows += [row for row in before if to_utc(row["outcome_at"]) != pairs[_get_key(row)].later_at]
     values = [tuple(row.get(name) for name in FORECAST_OUTCOMES.column_names) for row in rows]
     if values:  # a run that compares nothing leaves no commit
         store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), later)
@@ -146,10 +146,6 @@ def _make_table(pairs: Iterable[_SamplePair]) -> pa.Table:
 
 def _get_key(row: Mapping[str, Any]) -> SnapshotKey:
     return SnapshotKey(row["cluster_id"], row["snapshot_id"])
-
-
-def _to_utc(at: datetime) -> datetime:
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _compare_growth(session: SqlSession, keys: Sequence[SnapshotKey]) -> Iterable[Mapping[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from pipelines.plan_files.change_ticket import make_ticket
 from pipelines.plan_files.plan_creation import create_plan
 from pipelines.plan_files.plan_reader import read_plan
 from pipelines.plan_files.plan_writer import TICKET
-from pipelines.spark.arrow_frames import make_rows
+from pipelines.spark.arrow_frames import make_rows, to_utc
 from pipelines.spark.store import Store
 from pipelines.tables.execution_tables import PROPOSALS
 from pipelines.verdict.finding_rows import FINDING_COLUMNS, read_finding_rows
@@ -73,14 +72,10 @@ def _record_executions(store: Store, cluster: str, records: Iterable[ProposalRec
     """Record what `operate` has carried out since the run before, as that run's rows of proposals show."""
     names = ("cluster_id", "proposal_id", "changed_at")
     before = store.read_columns(PROPOSALS.name, names).to_pylist() if store.exists(PROPOSALS.name) else []
-    known = {row["proposal_id"]: _to_utc(row["changed_at"]) for row in before if row["cluster_id"] == cluster}
+    known = {row["proposal_id"]: to_utc(row["changed_at"]) for row in before if row["cluster_id"] == cluster}
     for record in records:
         if known.get(record.proposal.id) != record.changed_at and (record.plan_folder / JOURNAL).exists():
             record_executions(store, record.plan_folder, read_plan(record.plan_folder))
-
-
-def _to_utc(at: datetime) -> datetime:
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _make_row(key: SnapshotKey, record: ProposalRecord) -> tuple[Any, ...]:

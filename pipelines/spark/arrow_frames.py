@@ -1,6 +1,7 @@
 """Make Arrow tables, and data frames from them, give frames the columns of a table, and pair frames by snapshot."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,11 @@ from udfs.arrow.ipc import pack_table, rebatch, split_by_values, unpack_tables
 _SIDES = pa.schema([*((name, pa.string()) for name in SNAPSHOT_KEY), ("side", pa.int32()), ("rows", pa.binary())])
 # (cluster_id and snapshot_id, rows of the left frame, rows of the right one) -> rows
 PairFunction = Callable[[tuple[pa.Scalar, ...], pa.Table, pa.Table], pa.Table]
+
+
+def to_utc(at: datetime) -> datetime:
+    """Return a time of a table's row as one that others can be compared with: without a zone, it is UTC."""
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def make_rows(rows: Sequence[Sequence[Any]], schema: StructType) -> pa.Table:
