@@ -13,6 +13,7 @@ from pipelines.spark.arrow_frames import make_rows, to_utc
 from pipelines.spark.sql_session import SqlSession
 from pipelines.spark.store import Store
 from pipelines.sql_text import match_snapshots
+from pipelines.stages.growth_stage import ClusterSample
 from pipelines.tables.growth_tables import FORECAST_OUTCOMES, ForecastKind
 from udfs.growth.load_history import QUANTITIES, SubjectKind
 
@@ -107,10 +108,11 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
 
     To be called before gold.growth is measured again. seen: as measure_growth has it.
     """
-    if not store.exists("gold.load_history"):  # of a run that did not get so far
+    samples = order_samples(seen)
+    if not samples or not store.exists("gold.load_history"):  # of runs that did not get so far
         return
     store.create(FORECAST_OUTCOMES)
-    pairs = {pair.later: pair for pair in _pair_samples(seen)}
+    pairs = {pair.later: pair for pair in _pair_samples(samples)}
     if not pairs or not all(store.exists(name) for name in _INPUTS):
         return
     later = sorted(pairs)
@@ -128,11 +130,11 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
         store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), later)
 
 
-def _pair_samples(seen: Iterable[SeenSnapshot]) -> Iterator[_SamplePair]:
+def _pair_samples(samples: Mapping[str, Sequence[ClusterSample]]) -> Iterator[_SamplePair]:
     """Pair the last two times at which each cluster was seen."""
-    for cluster, samples in order_samples(seen).items():
-        if len(samples) > 1:
-            earlier, later = samples[-2:]
+    for cluster, of_cluster in samples.items():
+        if len(of_cluster) > 1:
+            earlier, later = of_cluster[-2:]
             yield _SamplePair(cluster, earlier.snapshot_id, later.snapshot_id, earlier.at, later.at)
 
 
