@@ -285,8 +285,8 @@ def parse_failed(text: str, example: str = "2,5") -> list[int]:
         raise typer.BadParameter(f"--fail: {error}") from error
 
 
-_GOALS = "leaders, failover, balance, drain, expand, replace, repair, rf, log-dirs or zones."
-_DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair: all"
+_GOALS = "leaders, failover, balance, drain, expand, replace, repair, rf, relieve, log-dirs, empty-log-dir or zones."
+_DEFAULT_BROKERS = "drain: those that the source marks for draining; expand: empty ones; repair, relieve: all"
 _MAX_FACTOR = 1000  # replicas of one partition
 _OBJECTIVE = "Balance all of plans.priorities (all), or replica counts only (min-bytes, min-moves)."
 _DEFAULT_OBJECTIVE = "all for balance, drain and expand, else min-bytes"
@@ -306,12 +306,13 @@ class PlanOptions:
     goal: Annotated[str | None, option(_GOALS, "GOAL")] = None
     brokers: Annotated[
         str | None,
-        option("Brokers to drain, to expand onto, or whose partitions to repair.", "IDS", default=_DEFAULT_BROKERS),
+        option("Brokers to drain, to expand onto, to relieve, or to repair.", "IDS", default=_DEFAULT_BROKERS),
     ] = None
     replace: Annotated[str | None, option("Brokers and their replacements, as in 7=66,8=67.", "PAIRS")] = None
     rf: Annotated[int | None, option("Replication factor for --goal rf.", "N", parser=whole_number(1, _MAX_FACTOR))] = (
         None
     )
+    log_dirs: Annotated[str | None, option("Log dirs to empty, as in 3:/data1,3:/data2.", "DIRS")] = None
     topics: Annotated[str | None, option("Change only these topics.", "NAMES", default="all")] = None
     at_min_isr_partitions: Annotated[
         bool, flag("at-min-isr-partitions", "For repair: only partitions with just min.insync.replicas in sync.")

@@ -140,6 +140,18 @@ def parse_new_brokers(text: str) -> tuple[NewBroker, ...]:
     return tuple(brokers[id_] for id_ in sorted(brokers))
 
 
+def parse_log_dirs(text: str) -> tuple[tuple[int, str], ...]:
+    """Parse 3:/data1,4:/data2 to pairs of a broker and the path of one of its log dirs."""
+    pairs = set()
+    for part in text.split(","):
+        id_text, _, path = map(str.strip, part.partition(":"))
+        (id_,) = parse_broker_ids(id_text, "3:/data1")
+        if not path.startswith("/"):
+            raise ValueError(f"{quote_value(part.strip())} has no path. Write broker:path, as in 3:/data1,3:/data2")
+        pairs.add((id_, path))
+    return tuple(sorted(pairs))
+
+
 def parse_names(text: str) -> tuple[str, ...]:
     """Parse topic names with commas between them: in order, each once."""
     parts = [part.strip() for part in text.split(",")]
@@ -171,7 +183,7 @@ _UNPARSED = (
 )
 _PARSERS: dict[str, Callable[[str], Any]] = {
     **{"brokers": parse_ids, "exclude_brokers": parse_ids, "topics": parse_names, "exclude_topics": parse_names},
-    **{"replace": parse_replacements, "max_bytes": parse_size},
+    **{"replace": parse_replacements, "log_dirs": parse_log_dirs, "max_bytes": parse_size},
 }
 
 

@@ -61,15 +61,13 @@ def render_log_dirs(plan: CreatedPlan) -> Iterator[str]:
     """Render the log dirs of a plan: the brokers whose fullest one changes most, or how many replicas get one."""
     summary, certificate = plan.summary, plan.summary.proposal.certificate
     if not isinstance(certificate, LogDirCertificate):
-        if summary.proposal.log_dirs is not None:
+        if len(find_dir_moves(summary.model, summary.proposal)):
+            yield from _render_dir_moves(summary)
+        elif summary.proposal.log_dirs is not None and (summary.proposal.log_dirs != ANY).any():
             count = int(np.count_nonzero(summary.proposal.log_dirs != ANY))
             yield f"  log dirs: the plan chooses the one with most room for {count_of(count, 'copied replica')}"
         return
     brokers = certificate.brokers
-    replicas, bytes_ = sum(one.replicas_moved for one in brokers), sum(one.bytes_moved for one in brokers)
-    if replicas:
-        on = count_of(sum(one.replicas_moved > 0 for one in brokers), "broker")
-        yield f"  moved between log dirs: {count_of(replicas, 'replica')}, {format_bytes(bytes_)}, on {on}"
     yield "  fullest log dir over the mean of the broker's log dirs, before -> after (proven lower bound):"
     for one in sorted(brokers, key=lambda one: (-one.max_over_mean_before, one.broker))[:_LISTED_BROKERS]:
         values = f"{one.max_over_mean_before:.3f} -> {one.max_over_mean:.3f} ({one.max_over_mean_lower_bound:.3f})"
@@ -77,10 +75,20 @@ def render_log_dirs(plan: CreatedPlan) -> Iterator[str]:
         yield f"    broker {one.broker}, {one.log_dirs} log dirs: {values}{unit}"
     if len(brokers) > _LISTED_BROKERS:
         yield f"    {count_of(len(brokers) - _LISTED_BROKERS, 'more broker')}, see plan.json"
-    if summary.wave_reports:
-        throttle = f"{format_bytes(summary.waves.limits.throttle_bytes_per_s)}/s per broker (--throttle)"
-        waves = count_of(len(summary.wave_reports), "wave")
-        yield f"  {waves}, {format_duration(summary.seconds)} of moving at {throttle}; no network"
+    yield from _render_dir_moves(summary)
+
+
+def _render_dir_moves(summary: PlanSummary) -> Iterator[str]:
+    """Render what a plan moves between log dirs, and how long that takes; nothing if it moves nothing."""
+    moved, log_dirs = find_dir_moves(summary.model, summary.proposal), summary.model.log_dirs
+    if not len(moved) or log_dirs is None:
+        return
+    on = count_of(len(np.unique(summary.model.replicas[moved])), "broker")
+    size = format_bytes(float(log_dirs.size[moved].sum()))
+    yield f"  moved between log dirs: {count_of(len(moved), 'replica')}, {size}, on {on}"
+    throttle = f"{format_bytes(summary.waves.limits.throttle_bytes_per_s)}/s per broker (--throttle)"
+    waves = count_of(len(summary.wave_reports), "wave")
+    yield f"  {waves}, {format_duration(summary.seconds)} of moving at {throttle}; no network"
 
 
 def name_dir_throttle(summary: PlanSummary) -> str:

@@ -24,12 +24,13 @@ from pipelines.config.setting_types import (
     Whole,
     check_distinct,
 )
+from udfs.planning.plan_request import RELIEVE
 from udfs.wording import quote_value
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 REPAIR = "repair"
 _COPY_NOTHING = ("leaders", "failover")
-_GOALS = (*_COPY_NOTHING, "balance", REPAIR)
+_GOALS = (*_COPY_NOTHING, "balance", RELIEVE, REPAIR)
 _REQUIRED, _NONE = "required", "none"
 
 

@@ -26,7 +26,7 @@ from pipelines.verdict.verdict_points import Level
 from udfs.failures.topic_defaults import NEWEST, parse_release
 from udfs.placement.schemes import MANUAL, SCHEMES
 from udfs.planning.goal_registry import GOALS
-from udfs.planning.plan_request import LOG_DIRS, PRIORITIES
+from udfs.planning.plan_request import LOG_DIRS, PRIORITIES, RELIEVE
 from udfs.wording import quote_value
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _check_goals(names: tuple[str, ...]) -> tuple[str, ...]:
     for name in names:
         if name not in (RECOMMENDED, *GOALS):
             raise ValueError(f"there is no goal {quote_value(name)}. Choose from {', '.join((RECOMMENDED, *GOALS))}")
-        if name == LOG_DIRS:
+        if name in (LOG_DIRS, RELIEVE):
             raise ValueError(f"{name} is only for the command plan. Leave it out")
         if name != RECOMMENDED and GOALS[name].required_options:
             options = " and ".join(GOALS[name].required_options)

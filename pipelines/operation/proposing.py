@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pipelines.config.policies import REPAIR, Policy
 from pipelines.operation.proposals import PLAN, Proposal, ProposalFolder, ProposalState, compute_digest
 from pipelines.verdict.judgement import Verdict
-from pipelines.verdict.recommended_plans import RecommendedPlan, list_recommended_plans
+from pipelines.verdict.recommended_plans import RecommendedPlan, list_all_plans
 from udfs.planning.plan_states import PlanLevel
 
 _FAILED = (ProposalState.FAILED, ProposalState.ROLLED_BACK)
@@ -92,7 +92,7 @@ class Proposer:
 
     def _find_plan(self, policy: Policy, observation: Observation) -> RecommendedPlan | None:
         """Find the plan that the findings of a run recommend for a policy; None without any."""
-        for plan in list_recommended_plans(observation.verdict):
+        for plan in list_all_plans(observation.verdict):
             kinds = tuple(kind for kind in plan.kinds if not policy.findings or kind in policy.findings)
             if plan.goal == policy.goal and kinds:
                 return RecommendedPlan(plan.plan, plan.step, kinds)

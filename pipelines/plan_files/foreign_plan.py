@@ -73,7 +73,7 @@ def _add_disks(
 ) -> tuple[ClusterModel, JudgeOptions]:
     """Return the model and the options with what is known of disks, also from the file of capacities."""
     snapshot, ratio = add_disk_capacities(snapshot, settings.capacity.file), settings.capacity.max_disk_ratio
-    room, free = measure_disk_room(snapshot, model, ratio, settings.plans.broker_bytes)
+    room, free, _ = measure_disk_room(snapshot, model, ratio, settings.plans.broker_bytes)
     model = add_log_dirs(model, snapshot.log_dirs, snapshot.partitions, snapshot.stray_logs)
     return model, replace(options, disk_room=room, disk_free=free, max_disk_ratio=ratio)
 

@@ -128,7 +128,7 @@ def create_plan(
     cheaper = find_cheaper_plan(summary, request)
     explained = perf_counter()
     model = summary.model
-    disks = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
+    *disks, _ = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
     judge_options = build_judge_options(model, request, limits.throttle_bytes_per_s, *disks)
     judgement = judge_planned_waves(summary, judge_options)
     judgement = begin_with_earlier_plans(judgement, source or snapshot, snapshot)
@@ -205,8 +205,8 @@ def propose_plan(
 ) -> tuple[ClusterModel, ProposedAssignment]:
     """Return the model of a snapshot, and what a plan makes of it. Raise Infeasible, or SourceError as solve_plan."""
     model = build_snapshot_model(snapshot, defaults, request.exclude_topics)
-    room, _ = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
-    model = replace(model, disk_room=room)
+    room, _, excess = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
+    model = replace(model, disk_room=room, disk_excess=excess)
     if (request.max_bytes is not None or request.max_broker_bytes is not None) and not model.known[0]:
         option = "--max-time" if request.max_bytes is None else "--max-bytes"
         remedy = "Use --max-moves, or add the output of kafka-log-dirs --describe"

@@ -13,7 +13,7 @@ from pipelines.plan_files.kafka_json import Key, find_irreversible
 from pipelines.plan_files.plan_writer import ROLLBACK, name_wave_file, name_waves
 from pipelines.plan_files.reassignment_reader import PlannedList, PlanWave
 from udfs.arrow.ragged import offsets_of, take_segments
-from udfs.failures.disk_limits import compute_room, list_broker_disks
+from udfs.failures.disk_limits import compute_excess, compute_room, list_broker_disks
 from udfs.failures.replica_logs import sum_logs
 from udfs.planning.broker_log_dirs import ANY, ANY_LOG_DIR
 from udfs.planning.cluster_model import ClusterModel, Floats, Int32s, Ints
@@ -188,21 +188,22 @@ def join_judgements(judged: Sequence[tuple[str, PlanJudgement]]) -> PlanJudgemen
 
 def measure_disk_room(
     snapshot: Snapshot, model: ClusterModel, max_disk_ratio: float, broker_bytes: float
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Floats, Floats]:
     """Measure by how many bytes the logs of each broker may grow, and until its disks are full: float64 (n).
 
-    NaN = unknown. snapshot: with the disks that a file has, as add_disk_capacities returns it.
+    The third are the bytes that all its disks together hold above max_disk_ratio of them. NaN = unknown.
+    snapshot: with the disks that a file has, as add_disk_capacities returns it.
     """
     sums = sum_logs(snapshot.partitions, snapshot.stray_logs, snapshot.brokers)
     ids = model.broker_ids.tolist()
     disks = list_broker_disks(sums, snapshot.log_dirs, ids, snapshot.disk_capacities, broker_bytes)
-    room, free = np.full((2, len(ids)), np.nan)
+    room, free, excess = np.full((3, len(ids)), np.nan)
     for broker, id_ in enumerate(ids):
-        volumes = [(one.total_bytes, one.free_bytes) for one in disks[id_]]
-        if volumes and all(total is not None and free is not None for total, free in volumes):
-            for result, ratio in ((room, max_disk_ratio), (free, 1.0)):
-                result[broker] = sum(float(compute_room(total or 0, left or 0, ratio)) for total, left in volumes)
-    return room, free
+        if disks[id_] and all(one.is_known for one in disks[id_]):
+            total, left = np.array([(one.total_bytes, one.free_bytes) for one in disks[id_]], dtype=np.float64).T
+            room[broker], free[broker] = (compute_room(total, left, ratio).sum() for ratio in (max_disk_ratio, 1.0))
+            excess[broker] = compute_excess(total.sum(), left.sum(), max_disk_ratio)
+    return room, free, excess
 
 
 class _StepReader:

@@ -33,7 +33,7 @@ from udfs.planning.goal_registry import GOALS
 from udfs.planning.kernels.log_dir_search import assign_first_waves, balance_log_dirs, fill_log_dirs
 from udfs.planning.plan_batches import INPUT_SCHEMAS, make_planner
 from udfs.planning.plan_metrics import MetricOptions
-from udfs.planning.plan_request import LOG_DIRS, PRIORITIES, PlanRequest
+from udfs.planning.plan_request import EMPTY_LOG_DIR, LOG_DIRS, PRIORITIES, RELIEVE, PlanRequest
 from udfs.planning.waves import WaveLimits
 from udfs.simulation.cluster_events import Event as ReplayEvent
 from udfs.simulation.cluster_events import InitialPartition, InitialState
@@ -114,10 +114,11 @@ def compile_plan(goal: str) -> None:
     ipc_batches = [pack_table(pa.Table.from_pylist(rows[kind], schema)) for kind, schema in INPUT_SCHEMAS.items()]
     inputs = pa.table({"kind": list(INPUT_SCHEMAS), "ipc_batch": pa.array(ipc_batches, pa.binary())})
     options = {"drain": {"brokers": (5,)}, "replace": {"replacements": ((5, 6),)}, "rf": {"factor": 3}}
-    plan_request = PlanRequest(goal, priorities=PRIORITIES, **options.get(goal, {}))  # type: ignore[arg-type]
+    kind = "replace" if goal in (RELIEVE, EMPTY_LOG_DIR) else goal  # these need disks, and the same waves
+    plan_request = PlanRequest(kind, priorities=PRIORITIES, **options.get(kind, {}))  # type: ignore[arg-type]
     for one in (plan_request, replace(plan_request, max_moves=2))[: 2 if goal == "balance" else 1]:
         make_planner({"warm-up": [one]}, WaveLimits(), MetricOptions(), KAFKA_DEFAULTS)(
-            (pa.scalar("warm-up"), pa.scalar(""), pa.scalar(goal)), inputs
+            (pa.scalar("warm-up"), pa.scalar(""), pa.scalar(kind)), inputs
         )
     compile_log_dirs(goal)
 
@@ -127,9 +128,10 @@ def compile_log_dirs(goal: str) -> None:
     two, ids, online = np.ones(2), np.arange(2), np.ones(2, dtype=np.bool_)
     if goal == LOG_DIRS:
         balance_log_dirs(two, np.zeros(2, dtype=np.int64), np.array([2.0, 0.0]), two, two, 1.0, ids.copy())
-        assign_first_waves(ids, ids, two, 1.0, 1, ids.copy())
     else:
         fill_log_dirs(np.zeros(2, dtype=np.int64), two, np.array([0, 2]), online, two.copy(), ids.copy())
+    if goal in (LOG_DIRS, RELIEVE, EMPTY_LOG_DIR):
+        assign_first_waves(ids, ids, two, 1.0, 1, ids.copy())
 
 
 def compile_replay() -> None:

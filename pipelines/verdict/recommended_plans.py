@@ -6,15 +6,16 @@ from typing import Any
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.statements import STATEMENTS
 from pipelines.verdict.verdict_points import NextPlan
-from udfs.planning.plan_request import LOG_DIRS
+from udfs.planning.plan_request import LOG_DIRS, RELIEVE
 
 # Findings whose repair spreads replicas over racks: a restart of a broker that is down does not replace it.
 _SPREADING_KINDS = frozenset({"rack_offline", "rack_under_min_isr"})
 _NEEDS_BROKERS = "expand"  # A run cannot make such plans, as their brokers do not exist yet
+_OF_DISKS = (LOG_DIRS, RELIEVE)  # runs do not plan these
 # Goals of all plans that next steps can recommend and that a run can make.
 _GOALS = {statement.goal for statement in STATEMENTS.values()}
 _GOALS |= {step.goal for statement in STATEMENTS.values() for step in statement.repairs}
-RECOMMENDABLE_GOALS = tuple(sorted(_GOALS - {"", _NEEDS_BROKERS, LOG_DIRS}))  # runs do not plan log dirs
+RECOMMENDABLE_GOALS = tuple(sorted(_GOALS - {"", _NEEDS_BROKERS, *_OF_DISKS}))
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class RecommendedPlan:
 
 def list_recommended_plans(verdict: Verdict) -> list[RecommendedPlan]:
     """List the plans that the next steps recommend and that a run can make, in the order of list_all_plans."""
-    return [plan for plan in list_all_plans(verdict) if not plan.new_broker_racks and plan.goal != LOG_DIRS]
+    return [plan for plan in list_all_plans(verdict) if not plan.new_broker_racks and plan.goal not in _OF_DISKS]
 
 
 def list_all_plans(verdict: Verdict) -> list[RecommendedPlan]:

@@ -65,10 +65,9 @@ def judge_log_dirs(findings: ClusterFindings) -> Iterator[VerdictPoint]:
     if full := findings.full_log_dirs:
         names = name_brokers([f"log dir {name}" for name in full])
         owners = {name.rpartition(" of broker ")[2].partition(" ")[0] for name in full}
-        to_log_dirs, to_brokers, to_new = statements.FULL_LOG_DIR.repairs
-        step = to_brokers if findings.live_brokers > 1 else to_new
-        if any(name.rpartition(" of broker ")[2] in owners for name in findings.uneven_log_dirs):
-            step = to_log_dirs
+        elsewhere, to_new = statements.FULL_LOG_DIR.repairs
+        are_uneven = any(name.rpartition(" of broker ")[2] in owners for name in findings.uneven_log_dirs)
+        step = elsewhere if findings.live_brokers > 1 or are_uneven else to_new
         yield statements.FULL_LOG_DIR.fill(len(full), log_dirs=capitalize(names), repair=step.fill())
 
 

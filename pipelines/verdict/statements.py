@@ -172,9 +172,10 @@ FULL_LOG_DIR = Statement(
     "free bytes there, or move replicas {repair}",
     repairs=(
         Step(
-            "log dirs of one of these brokers are unevenly full", "to other log dirs of the broker: {plan}", "log-dirs"
+            "log dirs of one of these brokers are unevenly full, or several brokers are live",
+            "elsewhere: {plan}",
+            "relieve",
         ),
-        Step("several brokers are live", "to other brokers: {plan}", "balance"),
         Step("", "to new brokers"),
     ),
 )
@@ -258,7 +259,7 @@ DISK_OVER_LIMIT = Statement(
     "The disks of a broker are known, and used above capacity.max_disk_ratio, and no log dir is nearly full.",
     "The disks of broker {broker} are {percent} full.",
     f"{_ADD_DISKS}; or move replicas to other brokers: {{plan}}",
-    goal="balance",
+    goal="relieve",
 )
 DISK_TOO_SMALL = Statement(
     Level.WARNING,

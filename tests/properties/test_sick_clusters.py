@@ -53,7 +53,7 @@ Faults = dict[tuple[str, object], int]  # the first wave, by fault and partition
 
 def list_requests(cluster: SickCluster, rng: Random) -> Iterator[tuple[PlanRequest, Expectation]]:
     """A request of each goal, and of those that name brokers one for a live and one for a down broker."""
-    for goal in ("leaders", "failover", "repair", "log-dirs", "zones", "balance", "expand"):
+    for goal in ("leaders", "failover", "repair", "log-dirs", "zones", "relieve", "balance", "expand"):
         yield PlanRequest(goal), Expectation(goal)
     yield PlanRequest("balance", objective=MIN_BYTES), Expectation("balance")
     yield PlanRequest("repair", under_min_isr_partitions=True), Expectation("repair")
@@ -173,7 +173,7 @@ class Judges:
     def __init__(self, drawn: DiskCluster, snapshot: Snapshot, model: ClusterModel, rng: Random) -> None:
         ratio = rng.choice([0.5, 0.95])
         self.drawn, self.disks = drawn, DiskRules(ratio, rng.choice([0, 10_000_000]), rng.choice([100.0, 10_000.0]))
-        self.room, self.free = measure_disk_room(snapshot, model, ratio, self.disks.broker_bytes)
+        self.room, self.free, _ = measure_disk_room(snapshot, model, ratio, self.disks.broker_bytes)
         self.incomplete = frozenset(one.name for one in drawn.cluster.topics if rng.random() < 0.2)
         self.incomplete |= {f"{name}x" for name in self.incomplete}
 

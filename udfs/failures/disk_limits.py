@@ -123,6 +123,11 @@ def compute_room(total_bytes: Floats | float, free_bytes: Floats | float, max_di
     return np.maximum(max_disk_ratio * total_bytes - (total_bytes - free_bytes), 0.0)
 
 
+def compute_excess(total_bytes: Floats | float, free_bytes: Floats | float, max_disk_ratio: float) -> Floats:
+    """Compute the bytes that disks hold above max_disk_ratio of them: float64, NaN where unknown."""
+    return np.maximum(total_bytes - free_bytes - max_disk_ratio * total_bytes, 0.0)
+
+
 def list_disks(
     log_dirs: Sequence[Mapping[str, Any]], own: Mapping[str, float], broker_bytes: float, size_bytes: float | None
 ) -> list[Volume]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from udfs.arrow.ragged import row_of
-from udfs.failures.disk_limits import compute_room
+from udfs.failures.disk_limits import compute_excess, compute_room
 from udfs.planning.kernels.array_types import Flags, Floats, Int32s, Ints
 
 ANY = -1  # the broker chooses the log dir, or it is unknown
@@ -65,6 +65,10 @@ class BrokerLogDirs:
         """
         room = compute_room(self.total, self.usable, max_disk_ratio)
         return np.where(np.isnan(room), np.inf, room)
+
+    def compute_excess(self, max_disk_ratio: float) -> Floats:
+        """Compute the bytes of the volume of each log dir above what may be used: float64 (d), NaN = unknown."""
+        return compute_excess(self.total, self.usable, max_disk_ratio)
 
     def sum_room(self, max_disk_ratio: float) -> Floats:
         """Sum the bytes that the volumes of each broker may gain: float64 (n), infinite where one, or all, are unknown.

@@ -20,7 +20,7 @@ Plan = Callable[[ClusterModel, PlanRequest], ProposedAssignment]
 REST = "other brokers"  # the set of the brokers that are in no other
 # Fields of ClusterModel.
 _OF_BROKERS, _OF_REPLICAS = (
-    ("broker_ids", "live", "fetching", "unknown", "cordoned", "disk_room"),
+    ("broker_ids", "live", "fetching", "unknown", "cordoned", "disk_room", "disk_excess"),
     ("in_sync", "failed", "adding", "replica_size"),
 )
 _OF_PARTITIONS = ("topic", "partition", "size", "rate_in", "rate_out", "topic_min_isr", "unrated", "topic_factor")

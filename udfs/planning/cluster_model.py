@@ -78,6 +78,7 @@ class ClusterModel:
     cordoned: Flags | None = None  # bool (n), brokers that get no new replicas; None = none
     rejects_cordoned: bool = True  # Whether Kafka rejects each list that names one of them
     disk_room: Floats | None = None  # float64 (n), bytes by which the logs of a broker may grow; NaN = not known
+    disk_excess: Floats | None = None  # float64 (n), bytes that all its disks hold above their limit; NaN = not known
     rollback_lists: tuple[Int32s, Ints] | None = None  # p lists, and their offsets; None = those of now
     assumed_release: int | None = None  # of Kafka, as in TopicDefaults
 
@@ -271,6 +272,7 @@ class ClusterModel:
             fetching=None if self.fetching is None else np.append(self.fetching, self.fetching.all()),
             log_dirs=None,
             disk_room=None if self.disk_room is None else np.append(self.disk_room, np.nan),
+            disk_excess=None if self.disk_excess is None else np.append(self.disk_excess, np.nan),
         )
 
 

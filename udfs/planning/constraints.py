@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 
 from udfs.arrow.ragged import any_true, count_true, row_of
+from udfs.failures.disk_limits import FULL_RATIO
 from udfs.planning.cluster_model import FREE, ClusterModel, Flags, Floats, FreezeReason, Int32s, Ints, ReplicaLists
-from udfs.planning.plan_request import PlanRequest
+from udfs.planning.plan_request import RELIEVE, PlanRequest
 from udfs.wording import count_of, join_names
 
-COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair", "zones")
+COPYING_GOALS = ("balance", "expand", "drain", "replace", "rf", "repair", RELIEVE, "zones")
 # Goals that even out the whole cluster. The others change only partitions that they concern.
 EVEN_GOALS = ("balance", "expand", "drain", "zones")
 _LISTED = 20  # names in a message
@@ -45,6 +46,7 @@ class Rules:
     move_budget: float = np.inf  # Replicas that the plan may copy
     broker_budget: float = np.inf  # Bytes that a broker may receive, and send to followers
     allow_empty_racks: bool = False  # Whether a rack may be left without any broker
+    max_disk_ratio: float = FULL_RATIO  # Share of the volume of a log dir that may be used
 
 
 def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
@@ -103,7 +105,7 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     blocked = fixed & selected & _find_concerned(model, must_leave, factor, rack_cap, goal)
     fixed = fixed | ~selected
     factor = np.where(fixed, model.factor, factor)
-    if goal not in EVEN_GOALS:
+    if goal not in (*EVEN_GOALS, RELIEVE):
         fixed = fixed | ~_find_concerned(model, must_leave, factor, rack_cap, goal)
     no_limit = int(factor.sum()) + 1
     broker_replicas = no_limit if request.broker_replicas is None else min(request.broker_replicas, no_limit)
@@ -112,7 +114,8 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     even = goal in EVEN_GOALS and not (goal == "drain" and request.keep_rack_violations)
     rules = (goal, receives, must_leave, replacement, fixed, factor, rack_cap, even, *capacity)
     most_bytes, most_moves, most_of_broker = (np.inf if most is None else float(most) for most in request.budgets)
-    return Rules(*rules, blocked, most_bytes, most_moves, most_of_broker, request.allow_empty_racks)
+    others = request.allow_empty_racks, request.max_disk_ratio
+    return Rules(*rules, blocked, most_bytes, most_moves, most_of_broker, *others)
 
 
 def compute_byte_capacity(model: ClusterModel, request: PlanRequest) -> Floats:
@@ -322,7 +325,7 @@ def _find_unknown_names(model: ClusterModel, request: PlanRequest) -> Iterator[s
 def _find_faults(model: ClusterModel, request: PlanRequest) -> Iterator[str]:
     receiving = set(model.ids(np.flatnonzero(find_receiving_brokers(model, request.exclude_brokers))))
     targets = select_target_brokers(model, request)
-    if request.brokers and request.goal not in ("drain", "expand", "repair"):
+    if request.brokers and request.goal not in ("drain", "expand", "repair", RELIEVE):
         yield f"the goal {request.goal} takes no list of brokers"
     if request.goal == "drain" and not targets:
         yield "there is no broker to drain: the source marks none as draining, so name some with --brokers"

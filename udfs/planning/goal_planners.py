@@ -11,6 +11,7 @@ from udfs.planning.bounds.lower_bounds import count_missing_replicas, count_rack
 from udfs.planning.certificates import CopyCertificate, RackRepairs
 from udfs.planning.cluster_model import ClusterModel, FreezeReason, ProposedAssignment
 from udfs.planning.constraints import EVEN_GOALS, Rules, build_rules, find_rack_violations, find_staying_brokers
+from udfs.planning.disk_relief import empty_log_dirs, relieve_disks
 from udfs.planning.elections import find_in_sync_replicas
 from udfs.planning.leadership.bytes_out_order import plan_bytes_out_order
 from udfs.planning.leadership.preferred_leaders import plan_preferred_leaders, plan_topic_leaders
@@ -21,7 +22,7 @@ from udfs.planning.replicas.copyset_reduction import reduce_copysets
 from udfs.planning.replicas.replica_counts import plan_replica_counts
 from udfs.planning.zones.zone_plan import plan_zones
 
-__all__ = ["even_out_log_dirs", "plan_zones"]  # for the registry of goals
+__all__ = ["empty_log_dirs", "even_out_log_dirs", "plan_zones", "relieve_disks"]  # for the registry of goals
 
 
 def plan_order(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from udfs.planning.plan_request import ALL, LOG_DIRS, MIN_BYTES, MIN_MOVES, ZONES
+from udfs.planning.plan_request import ALL, EMPTY_LOG_DIR, LOG_DIRS, MIN_BYTES, MIN_MOVES, RELIEVE, ZONES
 
 if TYPE_CHECKING:
     from udfs.planning.cluster_model import ClusterModel, ProposedAssignment
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 Planner = Callable[["ClusterModel", "PlanRequest"], "ProposedAssignment"]
 
 _EVERY_GOAL = ("--topics", "--exclude-topics", "--seed")
-_COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle", "--objective")
+_COPYING_OPTIONS = ("--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle")
 _REQUIRED = {
     "--replace": "name each broker and its replacement, as in --replace 7=66,8=67",
     "--rf": "set the replication factor, as in --rf 3",
+    "--log-dirs": "name the log dirs with their brokers, as in --log-dirs 3:/data1,3:/data2",
 }
 _COUNTS = (MIN_BYTES, MIN_MOVES)
 _ALL = (ALL, *_COUNTS)
@@ -57,11 +58,17 @@ def _import_later(planner: str) -> Planner:
 
 def _make_goal(name: str, title: str, *options: str, objectives: tuple[str, ...] = ()) -> Goal:
     required = {option: _REQUIRED[option] for option in options if option in _REQUIRED}
-    planner, copying = ("plan_copies", _COPYING_OPTIONS) if objectives else (_PLANNERS.get(name, "plan_order"), ())
+    planner = "plan_copies" if objectives else _PLANNERS.get(name, "plan_order")
+    copying = (*_COPYING_OPTIONS, "--objective") if objectives else _COPYING_OPTIONS if name in (RELIEVE, ZONES) else ()
     return Goal(name, title, _import_later(planner), (*_EVERY_GOAL, *copying, *options), required, objectives)
 
 
-_PLANNERS = {LOG_DIRS: "even_out_log_dirs"}
+_PLANNERS = {
+    LOG_DIRS: "even_out_log_dirs",
+    EMPTY_LOG_DIR: "empty_log_dirs",
+    RELIEVE: "relieve_disks",
+    ZONES: "plan_zones",
+}
 _LEADERS = ("--per-topic", "--by-bytes")
 _MIN_ISR = ("--at-min-isr-partitions", "--under-min-isr-partitions")
 _EMPTY_RACKS = "--allow-empty-racks"
@@ -77,14 +84,11 @@ GOALS: dict[str, Goal] = {
         _make_goal("expand", "fill new brokers", "--brokers", *_EVEN, objectives=_ALL),
         _make_goal("replace", "replace brokers", "--replace", _EMPTY_RACKS, objectives=_COUNTS),
         _make_goal("repair", "repair replicas", "--brokers", *_MIN_ISR, objectives=_COUNTS),
+        _make_goal(RELIEVE, "relieve full disks", "--brokers"),
         _make_goal(LOG_DIRS, "even out the log dirs of each broker", "--throttle"),
+        _make_goal(EMPTY_LOG_DIR, "empty log dirs", "--log-dirs", "--throttle"),
         _make_goal("rf", "raise the replication factor", "--rf", objectives=_COUNTS),
-        Goal(
-            ZONES,
-            "send fewer bytes between zones",
-            _import_later("plan_zones"),
-            (*_EVERY_GOAL, "--add-brokers", "--exclude-brokers", "--max-bytes", "--max-moves", "--throttle"),
-        ),
+        _make_goal(ZONES, "send fewer bytes between zones"),
     )
 }
 

@@ -21,7 +21,7 @@ from udfs.planning.constraints import (
 )
 from udfs.planning.goal_registry import GOALS
 from udfs.planning.log_dir_balance import choose_log_dirs
-from udfs.planning.plan_request import COPYSETS, PlanRequest
+from udfs.planning.plan_request import COPYSETS, EMPTY_LOG_DIR, LOG_DIRS, RELIEVE, PlanRequest
 from udfs.planning.zones.rack_levels import plan_in_levels
 
 REASON = "a replica is in a failed log dir"
@@ -51,7 +51,7 @@ def split_failed_dirs(model: ClusterModel) -> tuple[ClusterModel, Ints]:
     leader = model.leader
     if leader is not None:
         leader = np.where(leader >= 0, first[leader], -1).astype(np.int32)
-    names = ("broker_ids", "rack", "draining", "fetching", "unknown", "cordoned", "disk_room")
+    names = ("broker_ids", "rack", "draining", "fetching", "unknown", "cordoned", "disk_room", "disk_excess")
     of_brokers: dict[str, Any] = {name: take(getattr(model, name), stands_for) for name in names}
     split = replace(
         model,
@@ -122,7 +122,7 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     frozen, plan = freeze_partitions(model, request), GOALS[request.goal].plan
 
     def plan_model(part: ClusterModel, own: PlanRequest) -> ProposedAssignment:
-        if own.broker_sets and own.goal != "log-dirs":  # log dirs are of one broker each
+        if own.broker_sets and own.goal not in (LOG_DIRS, EMPTY_LOG_DIR, RELIEVE):  # disks are of one broker each
             return plan_in_sets(part, own, make_plan)
         return plan_in_levels(part, own, plan) if own.rack_separator else plan(part, own)
 

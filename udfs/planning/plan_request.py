@@ -7,7 +7,7 @@ from udfs.network.traffic_rows import NO_ASSUMPTIONS, NetworkAssumptions
 
 ALL, MIN_BYTES, MIN_MOVES = "all", "min-bytes", "min-moves"
 OBJECTIVES = (ALL, MIN_BYTES, MIN_MOVES)
-LOG_DIRS, ZONES = "log-dirs", "zones"  # two of the goals
+LOG_DIRS, EMPTY_LOG_DIR, RELIEVE, ZONES = "log-dirs", "empty-log-dir", "relieve", "zones"  # some of the goals
 
 # What a plan evens out over brokers, by name as in plans.priorities, and the default order of importance.
 REPLICAS, LEADERS, DISK = "replicas", "leaders", "disk"
@@ -57,10 +57,11 @@ class PlanRequest:
 
     goal: str  # A name in udfs.planning.goal_registry.GOALS
     # Brokers to fill (expand) or to empty (drain); by default those that hold nothing, or those that the source drains.
-    # For the goal repair: only partitions with a replica there are repaired; empty = all
+    # For the goal repair: only partitions with a replica there are repaired; empty = all. For relieve: only their disks
     brokers: tuple[int, ...] = ()
     replacements: tuple[tuple[int, int], ...] = ()  # Pairs of a broker to replace and the broker that takes over
     factor: int | None = None  # Replication factor for the goal rf
+    log_dirs: tuple[tuple[int, str], ...] = ()  # Pairs of a broker and the path of a log dir for the goal empty-log-dir
     topics: tuple[str, ...] = ()  # Topics whose partitions may change; empty = all
     # Whether the goal repair is only for partitions with as many in-sync replicas as min.insync.replicas, or with fewer
     at_min_isr_partitions: bool = False

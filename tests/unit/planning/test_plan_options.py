@@ -22,8 +22,8 @@ SETTINGS = load_settings(environ={})
     [
         (
             ["--goal", "tidy"],
-            "--goal tidy: must be one of leaders, failover, balance, drain, expand, replace, repair, log-dirs, rf, "
-            "zones.",
+            "--goal tidy: must be one of leaders, failover, balance, drain, expand, replace, repair, relieve, "
+            "log-dirs, empty-log-dir, rf, zones.",
         ),
         (
             ["--goal", "balance", "--objective", "beauty"],
@@ -66,9 +66,10 @@ def test_wrong_options_are_wrong_usage(
 
 
 ORDER, EVEN = {"leaders", "failover"}, {"balance", "drain", "expand"}
-MOVING = set(GOALS) - ORDER - {"log-dirs"}
+MOVING = set(GOALS) - ORDER - {"log-dirs", "empty-log-dir"}
 WRITTEN = {
-    "--brokers": (["1"], {"drain", "expand", "repair"}),
+    "--brokers": (["1"], {"drain", "expand", "repair", "relieve"}),
+    "--log-dirs": (["1:/d"], {"empty-log-dir"}),
     "--at-min-isr-partitions": ([], {"repair"}),
     "--under-min-isr-partitions": ([], {"repair"}),
     "--replace": (["1=2"], {"replace"}),
@@ -81,8 +82,8 @@ WRITTEN = {
     "--max-bytes": (["1GB"], MOVING),
     "--max-moves": (["0"], MOVING),
     "--max-time": (["6h"], {"balance"}),
-    "--throttle": (["1MB"], MOVING | {"log-dirs"}),
-    "--objective": (["min-moves"], MOVING - {"zones"}),
+    "--throttle": (["1MB"], MOVING | {"log-dirs", "empty-log-dir"}),
+    "--objective": (["min-moves"], MOVING - {"zones", "relieve"}),
     "--keep-leaders": ([], {"failover"}),
     "--per-topic": ([], ORDER),
     "--by-bytes": ([], ORDER),
