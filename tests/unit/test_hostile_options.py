@@ -56,7 +56,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "replay": ("d.txt", "--fail", "1"),
     "doctor": (),
 }
-REQUIRED = {"--brokers": "1", "--replace": "1=2", "--rf": "2"}  # what a goal of `plan` needs
+REQUIRED = {"--brokers": "1", "--replace": "1=2", "--rf": "2", "--log-dirs": "1:/d"}  # what a goal of `plan` needs
 DIGITS = "9" * 5_000
 VALUES = {
     "empty": "",

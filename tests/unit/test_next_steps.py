@@ -70,7 +70,7 @@ def test_a_command_runs_as_printed(tmp_path: Path, command: str) -> None:
     folder = SAMPLES / "kafka-4.1.1-kraft"
     if "--goal expand --out" in command:  # it needs an empty broker
         folder = write_empty_broker(tmp_path / "cluster")
-    elif "--goal log-dirs" in command:  # it needs their bytes
+    elif "--goal log-dirs" in command or "--goal relieve" in command:  # it needs their bytes
         folder = tmp_path / "cluster"
         folder.mkdir()
         write_disks(folder, brokers=4, factor=3, size=300, dirs=2)

@@ -261,19 +261,12 @@ class ClusterModel:
 
     def with_broker(self, id_: int, rack: int) -> ClusterModel:
         """Return the cluster with one more live, empty broker, whose id is the largest."""
-        return replace(
-            self,
-            broker_ids=np.append(self.broker_ids, np.int32(id_)),
-            rack=np.append(self.rack, np.int32(rack)),
-            live=np.append(self.live, True),
-            unknown=None if self.unknown is None else np.append(self.unknown, False),
-            draining=np.append(self.draining, False),
-            cordoned=None if self.cordoned is None else np.append(self.cordoned, False),
-            fetching=None if self.fetching is None else np.append(self.fetching, self.fetching.all()),
-            log_dirs=None,
-            disk_room=None if self.disk_room is None else np.append(self.disk_room, np.nan),
-            disk_excess=None if self.disk_excess is None else np.append(self.disk_excess, np.nan),
-        )
+        fetching = self.fetching is not None and bool(self.fetching.all())
+        new: dict[str, float] = {"broker_ids": id_, "rack": rack, "live": True, "fetching": fetching}
+        new |= {"unknown": False, "draining": False, "cordoned": False, "disk_room": np.nan, "disk_excess": np.nan}
+        known = {name: values for name in new if (values := getattr(self, name)) is not None}
+        longer: dict[str, Any] = {name: np.append(one, one.dtype.type(new[name])) for name, one in known.items()}
+        return replace(self, log_dirs=None, **longer)
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,9 @@ def test_disks_are_relieved_and_none_is_overfilled(seed: int, tmp_path: Path) ->
     for place, received in incoming.items():  # while both copies exist
         assert received + cluster.loads[place] <= LIMIT * cluster.volumes[place][0] + 1  # type: ignore[index]
     for place in {*excess} - over:  # nothing left that could have stayed
-        gone = [one for one, path in cluster.places.items() if (one[1], path) == place and after.places.get(one) != path]
+        gone = [
+            one for one, path in cluster.places.items() if (one[1], path) == place and after.places.get(one) != path
+        ]
         least = min(cluster.sizes[one] for one in gone)
         assert after.loads[place] + least > LIMIT * cluster.volumes[place][0] - 1  # type: ignore[index]
     proof = facts["certificate"]
