@@ -16,6 +16,7 @@ from udfs.planning.constraints import build_rules, find_rack_violations
 from udfs.planning.log_dir_balance import find_dir_moves
 from udfs.planning.plan_metrics import PlanSummary
 from udfs.planning.plan_request import PlanRequest
+from udfs.planning.plan_states import DISK_FAULTS
 from udfs.planning.planned_waves import NEVER, PlannedWaves, WaveHealth, find_lagging_brokers, measure_wave_health
 from udfs.planning.waves import IN, WaveLimit, WaveLimits, WaveReport
 from udfs.wording import count_of, estimate_duration, format_bytes, format_duration, is_or_are, join_names
@@ -51,7 +52,11 @@ def render_disk_growth(plan: CreatedPlan) -> Iterator[str]:
     )
     remedy = "check that there is room"
     if all(one.room_bytes is not None for one in growth):
-        full = [one.broker for one in growth if one.peak_bytes - one.before_bytes > (one.room_bytes or 0)]
+        faults = [finding for finding in plan.facts.judgement.findings if finding.fault in DISK_FAULTS]
+        full = sorted(
+            {one.broker for one in growth if one.peak_bytes - one.before_bytes > (one.room_bytes or 0)}
+            | {broker for finding in faults for broker in finding.brokers}
+        )
         comparison, where = ("more than", f", on {name_with_noun(full)}") if full else ("within", "")
         remedy = f"{comparison} capacity.max_disk_ratio of their disks{where}"
     yield f"  disk, most while copying: {brokers}: {remedy}"
@@ -155,7 +160,16 @@ def render_rack_repairs(plan: CreatedPlan, command: PlanCommandLine) -> Iterator
     copied = f"{count_of(repairs.replicas, 'replica')}{size} {is_or_are(repairs.replicas)} copied"
     again = command.with_other_folder("-without-racks").with_flag("--keep-rack-violations").change({})
     goal = plan.facts.request.goal
-    yield f"  rack violations: at least {copied} only to repair them, not to {goal}; without that: {again}"
+    purpose = f"not to {goal}; without that: {again}"
+    if goal == "repair":
+        model = plan.summary.model
+        down = model.ids(np.flatnonzero(~model.live & (np.bincount(model.replicas, minlength=model.brokers) > 0)))
+        if not down or plan.facts.request.brokers:
+            return
+        ids = ",".join(map(str, down))
+        others = command.with_other_folder("-without-racks").change({"--brokers": (ids,)})
+        purpose = f"not to replace what is on {name_with_noun(down)}; without partitions that are only that: {others}"
+    yield f"  rack violations: at least {copied} only to repair them, {purpose}"
 
 
 def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) -> Iterator[str]:

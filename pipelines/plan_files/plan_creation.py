@@ -38,13 +38,20 @@ from udfs.planning.alternative_plans import (
 from udfs.planning.bottleneck import Bottleneck, find_bottleneck
 from udfs.planning.certificates import CONTINUES, Certificate
 from udfs.planning.cluster_model import ClusterModel, ProposedAssignment, build_model
-from udfs.planning.constraints import InfeasibleRequest, check_request, list_emptied_brokers, select_target_brokers
+from udfs.planning.constraints import (
+    COPYING_GOALS,
+    InfeasibleRequest,
+    check_request,
+    list_emptied_brokers,
+    select_target_brokers,
+)
 from udfs.planning.later_lists import count_later_copies, list_later
 from udfs.planning.log_dir_balance import add_log_dirs
 from udfs.planning.plan_judge import build_judge_options
 from udfs.planning.plan_making import freeze_partitions, make_plan
 from udfs.planning.plan_metrics import MetricOptions, PlanMetrics, PlanSummary, count_frozen_partitions, summarize_plan
 from udfs.planning.plan_request import LaterLists, PlanRequest
+from udfs.planning.plan_states import OVERFLOWS
 from udfs.planning.planned_waves import DiskGrowth, PlannedWaves, find_disk_growth
 from udfs.planning.rack_naming import UNKNOWN_RACK
 from udfs.planning.waves import WaveLimits, find_reassigned_partitions
@@ -60,6 +67,9 @@ class CreatedPlan:
     files: tuple[Path, ...]  # In order
     unplaced: int  # Partitions without known replicas
     seconds: dict[str, float]  # How long each part of the work took
+
+
+_STRICT = "replicas are copied only to disks that have room before others leave them, as both exist for a while"
 
 
 @dataclass(frozen=True)
@@ -122,19 +132,27 @@ def create_plan(
     plan_writer.check_plan_folder(out.resolve())
     request = continue_plan(request, preceding_plans)
     summary, seconds = solve_plan(snapshot, request, limits, options, defaults)
+    *disks, _ = measure_disk_room(snapshot, summary.model, request.max_disk_ratio, request.broker_bytes or 0)
+    judge_options = build_judge_options(summary.model, request, limits.throttle_bytes_per_s, *disks)
+    judgement = judge_planned_waves(summary, judge_options)
+    if _overfills(judgement) and request.goal in COPYING_GOALS:  # while replicas that leave are still there
+        careful = replace(request, strict_disks=True)
+        other, other_seconds = solve_plan(snapshot, careful, limits, options, defaults)
+        other_judgement = judge_planned_waves(other, judge_options)
+        if not _overfills(other_judgement):
+            summary, judgement, request = other, other_judgement, careful
+            seconds = {name: seconds[name] + other_seconds[name] for name in seconds}
     measured = perf_counter()
     bottleneck = find_bottleneck(summary, request)
     faster = find_faster_plans(summary, request, bottleneck) if bottleneck else ()
     cheaper = find_cheaper_plan(summary, request)
     explained = perf_counter()
     model = summary.model
-    *disks, _ = measure_disk_room(snapshot, model, request.max_disk_ratio, request.broker_bytes or 0)
-    judge_options = build_judge_options(model, request, limits.throttle_bytes_per_s, *disks)
-    judgement = judge_planned_waves(summary, judge_options)
     judgement = begin_with_earlier_plans(judgement, source or snapshot, snapshot)
     waits = _describe_running(snapshot) if summary.waves.waves else ()
     continued = describe_continuation(request, summary, preceding_plans)
-    weaker = (*_describe_unknown_racks(snapshot, model), *summary.metrics.explain_weaker_failures())
+    strict = [_STRICT] if request.strict_disks else []
+    weaker = (*strict, *_describe_unknown_racks(snapshot, model), *summary.metrics.explain_weaker_failures())
     notes, baseline = (*judgement.notes, *weaker, *waits, *continued), describe_baseline(preceding_plans)
     judgement = replace(judgement, notes=notes, baseline=baseline)
     facts = PlanFacts(
@@ -142,7 +160,7 @@ def create_plan(
         kafka_cluster_id=snapshot.kafka_cluster_id,
         topic_ids=find_topic_ids(summary, snapshot),
         goal=request.goal,
-        request=replace(request, later=None),
+        request=replace(request, later=None, strict_disks=False),
         target_brokers=select_target_brokers(model, request),
         added_brokers=list_added_brokers(snapshot),
         frozen_partitions=count_frozen_partitions(model),
@@ -166,6 +184,11 @@ def create_plan(
         unplaced=snapshot.partitions.num_rows - model.partitions,
         seconds=seconds | {"alternatives": explained - measured, "writing": perf_counter() - explained},
     )
+
+
+def _overfills(judgement: PlanJudgement) -> bool:
+    """Return whether a disk would be overfull at some time."""
+    return any(finding.fault in OVERFLOWS for finding in judgement.findings)
 
 
 def _describe_unknown_racks(snapshot: Snapshot, model: ClusterModel) -> Iterator[str]:

@@ -47,6 +47,7 @@ class Rules:
     broker_budget: float = np.inf  # Bytes that a broker may receive, and send to followers
     allow_empty_racks: bool = False  # Whether a rack may be left without any broker
     max_disk_ratio: float = FULL_RATIO  # Share of the volume of a log dir that may be used
+    strict_disks: bool = False  # Whether what leaves a disk makes no room for copies there
 
 
 def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
@@ -114,7 +115,7 @@ def build_rules(model: ClusterModel, request: PlanRequest) -> Rules:
     even = goal in EVEN_GOALS and not (goal == "drain" and request.keep_rack_violations)
     rules = (goal, receives, must_leave, replacement, fixed, factor, rack_cap, even, *capacity)
     most_bytes, most_moves, most_of_broker = (np.inf if most is None else float(most) for most in request.budgets)
-    others = request.allow_empty_racks, request.max_disk_ratio
+    others = request.allow_empty_racks, request.max_disk_ratio, request.strict_disks
     return Rules(*rules, blocked, most_bytes, most_moves, most_of_broker, *others)
 
 

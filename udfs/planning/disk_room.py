@@ -32,11 +32,12 @@ class DiskFitting:
         self._model, self._rules, self._offsets, self._allowed = model, rules, offsets, allowed
         self._row, self.replicas = row_of(offsets), replicas.copy()
         self.is_new = _find_new(model, self._row, replicas)
-        self.used = np.bincount(replicas, model.size[self._row], model.brokers)
-        self.capacity = rules.broker_bytes * (1 + _ROUNDING)
-        self._received = np.bincount(replicas[self.is_new], model.size[self._row[self.is_new]], model.brokers).astype(
-            np.float64
-        )
+        # Of strict rules, what leaves a disk makes no room there, as both copies exist for a while.
+        of = (model.replicas, model.row) if rules.strict_disks else (replicas, self._row)
+        self.used = np.bincount(of[0], model.size[of[1]], model.brokers).astype(np.float64)
+        self.capacity, new = rules.broker_bytes * (1 + _ROUNDING), self.is_new
+        self._received = np.bincount(replicas[new], model.size[self._row[new]], model.brokers).astype(np.float64)
+        self.used += self._received if rules.strict_disks else 0.0
         self._dir = np.full(len(replicas), _NO_DIR, dtype=np.int64)  # the log dir of each new replica
         self._dir_room = self._fill_log_dirs(rules.max_disk_ratio)
 
@@ -82,6 +83,9 @@ class DiskFitting:
         stays = before[has_room[before] & ~rules.must_leave[before] & model.live[before]]
         receives = np.flatnonzero(has_room & rules.receives & (self._received + size <= rules.broker_budget))
         candidates = stays if len(stays) else receives
+        if not len(candidates) and self.is_new[slot]:  # what has no place stays where it is, even on a broker to drain
+            candidates = before[~np.isin(before, own) & model.live[before]]
+            candidates = candidates[_has_place(model, rules, partition, own[own != broker], before)[candidates]]
         if not len(candidates):
             return False
         # Brokers of which no disk is known have room without end: then that with the fewest bytes.
@@ -100,8 +104,8 @@ class DiskFitting:
             self._dir_room[self._dir[slot]] += size
         before = self._model.replicas[self._model.offsets[partition] : self._model.offsets[partition + 1]]
         is_new = to not in before
-        self.used[broker] -= size
-        self.used[to] += size
+        self.used[broker] -= size if self.is_new[slot] or not self._rules.strict_disks else 0.0
+        self.used[to] += size if is_new or not self._rules.strict_disks else 0.0
         self._received[broker] -= size if self.is_new[slot] else 0.0
         self._received[to] += size if is_new else 0.0
         self.replicas[slot], self.is_new[slot], self._dir[slot] = to, is_new, _NO_DIR

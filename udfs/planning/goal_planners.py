@@ -47,7 +47,7 @@ def plan_copies(model: ClusterModel, request: PlanRequest) -> ProposedAssignment
             proposal = _even_out_leaders(model, rules, proposal)
         if rules.even:
             proposal = _add_low_disk(model, rules, request, proposal)
-    if rules.even:
+    if rules.even or request.goal == "repair":
         proposal = _add_rack_repairs(model, rules, proposal)
     if drain_first != request:
         proposal = _add_violations_left(model, build_rules(model, request), proposal)

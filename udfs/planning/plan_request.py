@@ -75,6 +75,7 @@ class PlanRequest:
     broker_replicas: int | None = None  # Replicas that any broker can hold; None = no limit
     broker_bytes: int | None = None  # Bytes that any broker can hold; None = no limit
     max_disk_ratio: float = 0.95  # Share of a log dir's volume that moves between log dirs may fill
+    strict_disks: bool = False  # Whether what leaves a disk makes no room for copies there: both exist for a while
     objective: str = ALL  # One of OBJECTIVES
     keep_leaders: bool = False  # For the goal failover, whether preferred leaders stay
     per_topic: bool = False  # Whether the leaders of each topic are spread as well

@@ -102,6 +102,8 @@ class PlanFault(StrEnum):
         return list(PlanFault).index(self)
 
 
+OVERFLOWS = (PlanFault.DISK_OVERFLOW, PlanFault.LOG_DIR_OVERFLOW)
+DISK_FAULTS = (*OVERFLOWS, PlanFault.DISK_FULL, PlanFault.LOG_DIR_FULL)
 # Faults of the state that a step leads to: a rollback leads to that of before.
 RESTORED = frozenset(
     {

@@ -166,13 +166,14 @@ def _even_level(total: int, base: Ints, top: Ints) -> tuple[Ints, Ints, int]:
 def _explain_parts(model: ClusterModel, chain: list[Ints], totals: list[int]) -> tuple[str, ...]:
     if len(chain) < 2:
         return ()
-    mean = sum(totals) / max(sum(len(group) for group in chain), 1)
+    brokers = sum(len(group) for group in chain)
+    mean = sum(totals) / max(brokers, 1)
     texts = []
     for group, total in zip(chain, totals, strict=True):
         each, racks, who = total / len(group), np.unique(model.rack[group]), model.describe_brokers(group)
         if len(racks) <= 4 and racks[-1] < len(model.rack_names):
             names = ", ".join(model.rack_names[rack] for rack in racks)
-            who = f"{'rack' if len(racks) == 1 else 'racks'} {names} ({len(group)} of {model.brokers} brokers)"
+            who = f"{'rack' if len(racks) == 1 else 'racks'} {names} ({len(group)} of {brokers} brokers)"
         if abs(each - mean) >= 1:
             verb = "must" if each > mean else "can only"
             counts = f"hold {total} of {sum(totals)} replicas: {each:.0f} each (mean: {mean:.0f})"
