@@ -114,7 +114,8 @@ def empty_log_dirs(model: ClusterModel, request: PlanRequest) -> ProposedAssignm
     if faults:
         raise InfeasibleRequest(faults)
     mover, left = _move_between_log_dirs(model, request, disks)
-    assert mover is not None  # a disk is a log dir
+    if mover is None:
+        raise InfeasibleRequest(["the request names no log dir"])
     missed = []
     for disk in left:
         here = mover.planned[disk.slots] == mover.dirs.of_replica[disk.slots]

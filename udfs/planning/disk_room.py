@@ -33,8 +33,8 @@ class DiskFitting:
         self._row, self.replicas = row_of(offsets), replicas.copy()
         self.is_new = _find_new(model, self._row, replicas)
         # Of strict rules, what leaves a disk makes no room there, as both copies exist for a while.
-        of = (model.replicas, model.row) if rules.strict_disks else (replicas, self._row)
-        self.used = np.bincount(of[0], model.size[of[1]], model.brokers).astype(np.float64)
+        brokers, row = (model.replicas, model.row) if rules.strict_disks else (replicas, self._row)
+        self.used = np.bincount(brokers, model.size[row], model.brokers).astype(np.float64)
         self.capacity, new = rules.broker_bytes * (1 + _ROUNDING), self.is_new
         self._received = np.bincount(replicas[new], model.size[self._row[new]], model.brokers).astype(np.float64)
         self.used += self._received if rules.strict_disks else 0.0

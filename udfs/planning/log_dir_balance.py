@@ -322,11 +322,11 @@ def _find_best_log_dirs(task: BrokerTask, target: float) -> Ints | None:
     return chosen if reached <= fullest.x[-1] * (1 + 1e-7) else None
 
 
-def choose_log_dirs(model: ClusterModel, proposal: ProposedAssignment) -> ProposedAssignment:
+def choose_log_dirs(model: ClusterModel, proposal: ProposedAssignment, max_disk_ratio: float) -> ProposedAssignment:
     """Choose the log dirs of the replicas that a plan copies to brokers with several: each time the one with most room.
 
-    The largest replicas are first. Free bytes are those of the volumes; where one of a broker is unknown, its log dir
-    that holds the fewest bytes has most room. Replicas that stay have any.
+    The largest replicas are first. Room is what volumes have until max_disk_ratio of them is used; where one of a
+    broker is unknown, its log dir that holds the fewest bytes has most room. Replicas that stay have any.
     """
     log_dirs = model.log_dirs
     if log_dirs is None or proposal.log_dirs is not None:
@@ -338,7 +338,8 @@ def choose_log_dirs(model: ClusterModel, proposal: ProposedAssignment) -> Propos
     order = np.argsort(-size, kind="stable")
     added, size = added[order], size[order]
     is_unknown = np.bincount(log_dirs.broker, np.isnan(log_dirs.usable)) > 0
-    free = np.where(is_unknown[log_dirs.broker], -log_dirs.sum_sizes(log_dirs.of_replica), log_dirs.usable)
+    room = log_dirs.compute_room(max_disk_ratio) - log_dirs.compute_excess(max_disk_ratio)
+    free = np.where(is_unknown[log_dirs.broker], -log_dirs.sum_sizes(log_dirs.of_replica), room)
     chosen = np.full(len(added), ANY, dtype=np.int64)
     size = size if size.any() else np.ones(len(size))
     fill_log_dirs(proposal.replicas[added].astype(np.int64), size, log_dirs.offsets, log_dirs.receives, free, chosen)

@@ -131,11 +131,11 @@ def make_plan(model: ClusterModel, request: PlanRequest) -> ProposedAssignment:
     else:
         proposal = plan_model(frozen, request)
     if request.goal == "repair":  # it restores the number of replicas first
-        return choose_log_dirs(model, proposal)
+        return choose_log_dirs(model, proposal, request.max_disk_ratio)
     # Sets of brokers are planned one by one, by this function.
     if not request.rack_separator and not request.broker_sets and model.find_copied(proposal).any():
         proposal = _keep_copies(frozen, request, plan_model, proposal)
-    return choose_log_dirs(model, proposal)
+    return choose_log_dirs(model, proposal, request.max_disk_ratio)
 
 
 def _keep_copies(

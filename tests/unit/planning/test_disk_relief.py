@@ -170,3 +170,24 @@ def test_without_bytes_of_disks_nothing_can_be_relieved(tmp_path: Path) -> None:
     make_cluster(3, volumes=False).write(tmp_path / "c")
     done = call("plan", "c", "--goal", "relieve", "--out", "p", folder=tmp_path, code=3)
     assert "no source shows how full disks are" in done.stderr
+
+
+@pytest.mark.parametrize("goal", ["drain", "balance"])
+@pytest.mark.parametrize("seed", sample_some(range(40), 6, "plans that copy to small log dirs"))
+def test_no_plan_overfills_a_log_dir(seed: int, goal: str, tmp_path: Path) -> None:
+    """What has no room elsewhere stays, even on a broker to drain."""
+    rng = random.Random(seed)
+    cluster = make_cluster(seed, brokers=rng.randint(4, 6))
+    loads = cluster.loads
+    for place, load in loads.items():
+        total = int(load * rng.uniform(1.1, 2.5)) + 10**6
+        cluster.volumes[place] = (total, total - load)
+    options = ("--brokers", "1", "--objective", "min-bytes") if goal == "drain" else ()
+    facts = plan(cluster, tmp_path, goal, *options)
+    assert facts["judgement"]["level"] in ("SAFE", "RISKY")
+    after, incoming, _ = apply_plan(cluster, tmp_path / "plan")
+    for place, load in after.loads.items():
+        assert load <= max(LIMIT * cluster.volumes[place][0] + 1, loads[place])  # type: ignore[index]
+    left = sum(1 in ids for ids in after.lists.values())
+    if goal == "drain" and left:
+        assert f"broker 1 still holds {left} replica" in " ".join(facts["certificate"]["missed"])

@@ -167,7 +167,7 @@ def test_disks_that_grow_most_are_named(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_disk_that_is_too_full_while_copying_is_named() -> None:
     growth = (DiskGrowth(7, 10**12, 3 * 10**12, 2 * 10**12, 10**12), DiskGrowth(8, 0, 10**9, 10**9, 10**10))
-    plan: Any = SimpleNamespace(facts=SimpleNamespace(disk_growth=growth))
+    plan: Any = SimpleNamespace(facts=SimpleNamespace(disk_growth=growth, judgement=SimpleNamespace(findings=())))
     (line,) = render_disk_growth(plan)
     assert line.endswith(
         "broker 7 1 TB -> 3 TB, broker 8 0 B -> 1 GB: more than capacity.max_disk_ratio of their disks, on broker 7"
