@@ -67,6 +67,9 @@ def render_plan(
     if model.cordoned is not None:
         yield f"  no new replicas: {model.describe_brokers(np.flatnonzero(model.cordoned))}, all log dirs are cordoned"
     yield from _render_metrics(metrics, bool(model.rack_names), is_repair=plan.facts.request.goal == "repair")
+    if lagging := int((~model.is_in_sync & model.is_usable).sum()):
+        replicas = f"{count_of(lagging, 'replica')} out of sync on live brokers"
+        yield f"  (both columns: as if {replicas} had caught up; what-if shows the cluster as it is)"
     if metrics.moves:
         size = "unknown size" if metrics.bytes_to_copy is None else format_bytes(metrics.bytes_to_copy)
         yield f"  copied: {count_of(metrics.moves, 'replica')}, {size}"

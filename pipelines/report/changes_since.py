@@ -87,6 +87,8 @@ def _compare_totals(then: Mapping[str, Any], now: Mapping[str, Any], currency: s
     titles = {"size_bytes": "bytes on disks", **QUANTITIES}
     for name in (*_TOTALS, "cost_per_month"):
         before, after = then.get(name), now.get(name)
+        if name == "size_bytes" and (before is None or after is None) and (unsized := _count_unsized(then, now)):
+            yield titles[name], f"not compared: the size of {count_of(unsized, 'partition')} is unknown"
         if before is None or after is None or before == after:
             continue
         if name == "cost_per_month":
@@ -97,6 +99,12 @@ def _compare_totals(then: Mapping[str, Any], now: Mapping[str, Any], currency: s
         else:
             title, values = name, [f"{value:,}" for value in (before, after)]
         yield title, f"{values[0]} -> {values[1]}{f', {(after / before - 1):+.1%}' if before else ''}"
+
+
+def _count_unsized(then: Mapping[str, Any], now: Mapping[str, Any]) -> int:
+    """Count the partitions without a size, of the snapshot that lacks more; 0 where a snapshot has no sizes at all."""
+    known = [(one.get("partitions"), one.get("partitions_with_size")) for one in (then, now)]
+    return max(partitions - sized for partitions, sized in known) if all(sized for _, sized in known) else 0
 
 
 def _list_members(rows: Sequence[Mapping[str, Any]], newest: SnapshotKey) -> Iterator[tuple[str, str]]:

@@ -73,12 +73,15 @@ GROUP BY cluster_id, scheme, scenario, traffic_kind
 
 -- growth: Growth: when limits are reached
 SELECT cluster_id, limit_name, broker_id, log_dir, quantity, limit_value, level, slope_per_day, days, days_low,
-       days_high, last_at, reason, rows
+       days_high, last_at, reason, due, rows
 FROM (
   SELECT *, row_number() OVER (
-    PARTITION BY cluster_id, limit_name, quantity, reason ORDER BY days, broker_id, log_dir) AS place,
-         count(*) OVER (PARTITION BY cluster_id, limit_name, quantity, reason) AS rows
-  FROM gold.growth_forecasts WHERE {condition}
+    PARTITION BY cluster_id, limit_name, quantity, reason, due ORDER BY days, broker_id, log_dir) AS place,
+         count(*) OVER (PARTITION BY cluster_id, limit_name, quantity, reason, due) AS rows
+  FROM (
+    SELECT *, CASE WHEN days <= 30 THEN 'this week' WHEN days <= 730 THEN 'to fund' END AS due
+    FROM gold.growth_forecasts WHERE {condition}
+  )
 ) WHERE place <= CASE WHEN reason IS NULL THEN 5 ELSE 1 END ORDER BY cluster_id, days NULLS LAST, limit_name, place
 """
 
@@ -171,27 +174,26 @@ FROM gold.loads_after_failure WHERE {condition} AND scenario_kind = 'broker' AND
 -- failures: Failures of single brokers
 SELECT cluster_id, scheme, scenario, failed_brokers[0] AS failed, leaders_lost, takeover_brokers, worst_survivor,
        hot_survivor, leaders_after_max, leaders_after_mean, worst_survivor_ratio, offline_partitions,
-       newly_offline_partitions, newly_under_min_isr_partitions, under_min_isr_partitions, single_isr_partitions,
-       unclean_elections, leaves_majority
+       newly_offline_partitions, newly_under_min_isr_partitions, single_isr_partitions, unclean_elections,
+       leaves_majority
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'broker' ORDER BY failed
 
 -- custom_failures: Custom failures
 SELECT cluster_id, scenario, failed_brokers, leaders_lost, takeover_brokers, worst_survivor, hot_survivor,
-       worst_survivor_ratio, newly_offline_partitions, newly_under_min_isr_partitions, under_min_isr_partitions,
-       unclean_elections, leaves_majority
+       worst_survivor_ratio, newly_offline_partitions, newly_under_min_isr_partitions, unclean_elections,
+       leaves_majority
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'custom' AND scheme = 'observed'
 ORDER BY failed_brokers
 
 -- pairs: Failures of two brokers
 SELECT cluster_id, failed_brokers[0] AS one, failed_brokers[1] AS other, worst_survivor_ratio,
-       newly_offline_partitions, under_min_isr_partitions
+       newly_offline_partitions, newly_under_min_isr_partitions
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'pair' AND scheme = 'observed'
 
 -- racks: Failures of racks
 SELECT cluster_id, scheme, scenario, substring(scenario, 6) AS failed, size(failed_brokers) AS brokers, leaders_lost,
        takeover_brokers, worst_survivor, hot_survivor, worst_survivor_ratio, newly_offline_partitions,
-       newly_under_min_isr_partitions, under_min_isr_partitions, single_isr_partitions, unclean_elections,
-       leaves_majority
+       newly_under_min_isr_partitions, single_isr_partitions, unclean_elections, leaves_majority
 FROM gold.failure_summary WHERE {condition} AND scenario_kind = 'rack' ORDER BY scenario
 
 -- durability: Copysets, and the probability that failures lose a partition
@@ -273,7 +275,7 @@ ORDER BY s.cluster_id, r.as_of, r.finished_at
 
 -- since_totals: Since an earlier snapshot: sizes, rates and costs
 SELECT cluster_id, snapshot_id, partitions, replicas,
-       CASE WHEN partitions_with_size = partitions THEN size_bytes END AS size_bytes,
+       CASE WHEN partitions_with_size = partitions THEN size_bytes END AS size_bytes, partitions_with_size,
        CASE WHEN partitions_with_bytes_in = partitions THEN bytes_in_per_s END AS bytes_in_per_s,
        CASE WHEN partitions_with_bytes_out = partitions THEN bytes_out_per_s END AS bytes_out_per_s, cost_per_month
 FROM gold.load_history

@@ -126,6 +126,10 @@ _TOO_LITTLE, _UNKNOWN_LIMIT = "too little history", "the limit is unknown"
 _FAR = 3650  # days; later dates are not shown
 
 
+_VALUES = ("level", "slope_per_day", "limit_value")
+THIS_WEEK, TO_FUND = "this week", "to fund"
+
+
 class GrowthDate(NamedTuple):
     """When a limit is reached."""
 
@@ -138,6 +142,8 @@ class GrowthDate(NamedTuple):
     level: str
     growth: str
     limit: str
+    due: str | None  # as in the figure: THIS_WEEK, TO_FUND, or later
+    number: int  # of dates of this limit that are due then
 
 
 class GrowthSummary(NamedTuple):
@@ -151,7 +157,7 @@ class GrowthSummary(NamedTuple):
 def summarize_growth(rows: Sequence[Mapping[str, Any]]) -> GrowthSummary:
     """Summarize rows of the figure `growth`, the soonest first."""
     known = [row for row in rows if row["days"] is not None]
-    totals = {(row["limit_name"], row["quantity"]): row["rows"] for row in known}
+    totals = {(row["limit_name"], row["quantity"], row["due"]): row["rows"] for row in known}
     dates = [_describe_date(row) for row in known if row["days"] <= _FAR]
     return GrowthSummary(dates, sum(totals.values()) - len(dates), list(_explain(rows)))
 
@@ -166,8 +172,9 @@ def _describe_date(row: Mapping[str, Any]) -> GrowthDate:
         interval = f"{_format_days(low)} {'or more' if high is None else f'to {_format_days(high)}'}"
     broker = "cluster" if row["broker_id"] is None else f"broker {row['broker_id']}"
     subject = broker if row["log_dir"] is None else f"{row['log_dir']} of {broker}"
-    values = (_format_value(row[name], row["quantity"]) for name in ("level", "slope_per_day", "limit_value"))
-    return GrowthDate(_title(row), subject, when, days, days_text, interval, *values)
+    level, growth, limit = (_format_value(row[name], row["quantity"]) for name in _VALUES)
+    due = row["due"], row["rows"]
+    return GrowthDate(_title(row), subject, when, days, days_text, interval, level, growth, limit, *due)
 
 
 def _title(row: Mapping[str, Any]) -> str:

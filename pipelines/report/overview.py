@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pipelines.report.changes_since import ChangesSince
-from pipelines.report.load_sections import GrowthDate
+from pipelines.report.load_sections import THIS_WEEK, TO_FUND, GrowthDate
 from pipelines.verdict.cluster_evidence import ClusterFindings, PartitionIssue
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.verdict_points import Level, VerdictPoint
@@ -105,7 +105,7 @@ _WATCH: _Kinds = {
 }
 _KINDS_BY_HORIZON = {"Today": _TODAY, "This week": _THIS_WEEK, "Watch": _WATCH}
 DUE_TIMES = tuple(_KINDS_BY_HORIZON)
-_SOON_DAYS, _FUNDED_DAYS = 30, 730  # until growth reaches a limit: what is due this week, and what to fund
+_LIMIT_DAYS = {THIS_WEEK: 30, TO_FUND: 730}  # at most, until growth reaches a limit: as in the figure `growth`
 _CHANGES: dict[str, Callable[[ChangesSince], list[VerdictPoint]]] = {
     "Risks that are new": attrgetter("new"),
     "Risks that are gone": attrgetter("gone"),
@@ -140,7 +140,7 @@ def find_due_time(kinds: Sequence[str]) -> str:
 
 def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
     """Group the findings of clusters, in the order of rank_urgency, by when they are due."""
-    soon = _find_limits(clusters, -1, _SOON_DAYS)
+    soon = list(_find_limits(clusters, THIS_WEEK))
     grouped = [
         Horizon(title, [*_find_sentences(clusters, kinds), *(soon if kinds is _THIS_WEEK else ())])
         for title, kinds in _KINDS_BY_HORIZON.items()
@@ -152,7 +152,7 @@ def group_by_horizon(clusters: Sequence[Mapping[str, Any]]) -> list[Horizon]:
     ]
     if gaps:
         grouped[-1].sentences.append(_make_sentence(_EVIDENCE_GAPS, gaps))
-    if limits := list(_find_limits(clusters, _SOON_DAYS, _FUNDED_DAYS)):
+    if limits := list(_find_limits(clusters, TO_FUND)):
         grouped.append(Horizon("Fund", limits))
     compared = [(i, one["cluster_id"], one["since"]) for i, one in enumerate(clusters) if one["since"]]
     changes = [
@@ -177,21 +177,21 @@ def _find_sentences(
             yield _make_sentence(text, affected)
 
 
-def _find_limits(clusters: Sequence[Mapping[str, Any]], earlier: int, latest: int) -> Iterator[HorizonSentence]:
-    """Name the clusters whose growth reaches a limit in over `earlier` and at most `latest` days, by limit."""
+def _find_limits(clusters: Sequence[Mapping[str, Any]], due: str) -> Iterator[HorizonSentence]:
+    """Name the clusters whose growth reaches a limit that is due then, by limit."""
     near_dates: dict[str, dict[int, list[GrowthDate]]] = {}  # by title and cluster, the soonest first
     for index, cluster in enumerate(clusters):
         for date in cluster["growth"].dates:
-            if earlier < date.days <= latest:
+            if date.due == due:
                 near_dates.setdefault(date.title, {}).setdefault(index, []).append(date)
     for title, by_cluster in sorted(near_dates.items(), key=lambda one: min(own[0].days for own in one[1].values())):
         near = [(index, clusters[index]["cluster_id"], _describe_dates(dates)) for index, dates in by_cluster.items()]
-        yield _make_sentence(f"{title[0].upper()}{title[1:]} within {latest} days", near)
+        yield _make_sentence(f"{title[0].upper()}{title[1:]} within {_LIMIT_DAYS[due]} days", near)
 
 
 def _describe_dates(dates: Sequence[GrowthDate]) -> str:
     """Name the first of these dates, and say how many others there are."""
-    first, more = dates[0], len(dates) - 1
+    first, more = dates[0], dates[0].number - 1
     return f"{first.subject}{f', {first.when}' * (first.days > 0)}{f', and {more} more' * (more > 0)}"
 
 

@@ -88,7 +88,7 @@ def _list_caveats(plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 _URGENT = DUE_TIMES[:2]  # today and this week
-# What a restart of brokers helps, in words for its partitions.
+# What has replicas on brokers to restart, in words for its partitions.
 _HELPED = {
     PartitionIssue.OFFLINE: "offline",
     PartitionIssue.UNDER_MIN_ISR: "blocked (acks=all)",
@@ -151,7 +151,8 @@ def describe_assumptions(plans: Iterable[PlannedWork]) -> str:
         return ""
     rates = " to ".join(f"{format_bytes(rate)}/s" for rate in dict.fromkeys((throttles[0], throttles[-1])))
     return (
-        f"Times are for copies at {rates} per broker (plans.throttle_bytes_per_s). Each plan starts from its cluster "
+        f"Times are for copies at {rates} per broker (plans.throttle_bytes_per_s). What is better or worse is with all "
+        "replicas of live brokers in sync, before and after. Each plan starts from its cluster "
         "as it is now: after a plan is executed, make the next one again."
     )
 

@@ -226,7 +226,7 @@ def describe_broker_pairs(brokers: Rows, tables: Mapping[str, pa.Table]) -> dict
     is_summed = len(ids) > MAX_CELLS
     cells = groups if is_summed else [BrokerGroup(str(broker), [broker]) for broker in ids]
     takeovers, pairs = tables.get("takeovers"), tables.get("pairs")
-    columns = ("one", "other", "worst_survivor_ratio", "newly_offline_partitions", "under_min_isr_partitions")
+    columns = ("one", "other", "worst_survivor_ratio", "newly_offline_partitions", "newly_under_min_isr_partitions")
     if pairs is None:
         rows: list[list[Any]] = []
     elif is_summed:

@@ -266,7 +266,8 @@ OVER_CAPACITY = Table(
 
 DISK_AFTER_FAILURE = Table(
     "gold.disk_after_failure",
-    "One row per live broker, rack and log dir: whether its data fits on the survivors' disks if it fails for good.",
+    "One row per live broker, per rack, and per log dir of brokers with several online (the last one fails with its "
+    "broker): whether its data fits on the survivors' disks if it fails for good.",
     columns(*DISK_COLUMNS),
     keys=(*SNAPSHOT_KEY, "scenario"),
     partition_by=("cluster_id",),

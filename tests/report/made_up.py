@@ -76,7 +76,7 @@ def cluster_of(brokers: int, name: str = "made-up", topic: str = "orders", seed:
             "other": other.astype(np.int32) + 1,
             "worst_survivor_ratio": 1 + draw.random(len(one)),
             "newly_offline_partitions": draw.integers(0, 2, len(one)),
-            "under_min_isr_partitions": np.zeros(len(one), np.int64),
+            "newly_under_min_isr_partitions": np.zeros(len(one), np.int64),
         }
     )
     failed, survivor = (side.ravel().astype(np.int32) for side in np.meshgrid(ids, ids, indexing="ij"))

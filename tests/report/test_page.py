@@ -517,7 +517,7 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
         rows = [row.replace("\n", "|") for row in seen.page.locator("#overview .work tbody tr").all_inner_texts()]
         assert rows == [
             "Today\tdown\trestart broker 9\tnothing to order: copies catch up by themselves\t"
-            "helps 3 under-replicated partitions",
+            "with replicas there: 3 under-replicated partitions",
             f"Today\tdown\trepair replicas (repair), {condition}\t4\t8\t12 GB\t7 h 16 min\t|{'|'.join(effects)}",
             "This week\tdown\tfill new brokers (expand), needs 2 new brokers (r2)\tNot computed: kafka-placement plan "
             "SOURCE --goal expand --add-brokers 10:r2,11:r2 --out plan-CLUSTER-expand previews it.\t-",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.report.load_sections import GrowthDate, GrowthSummary
+from pipelines.report.load_sections import THIS_WEEK, TO_FUND, GrowthDate, GrowthSummary
 from pipelines.report.overview import group_by_horizon
 from pipelines.verdict.judgement import Verdict
 from pipelines.verdict.statements import STATEMENTS
@@ -61,16 +61,25 @@ def test_many_clusters_are_counted() -> None:
 
 
 def test_limits_that_growth_reaches_are_due() -> None:
-    def grows(name: str, days: float) -> dict[str, Any]:
+    def grows(name: str, days: float, due: str | None, number: int = 1) -> dict[str, Any]:
         when = "2026-12-18" if days else "reached"
-        date = GrowthDate("disk full", "broker 3", when, days, "", "", "", "", "")
-        return cluster(name) | {"growth": GrowthSummary([date], 0, [])}
+        date = GrowthDate("disk full", "broker 3", when, days, "", "", "", "", "", due, number)
+        return cluster(name) | {"growth": GrowthSummary([date] * min(number, 5), 0, [])}
 
-    assert write_sentences(*(grows(f"{days}", days) for days in (0, 18, 30, 31, 730, 731))) == {
+    clusters = (
+        grows("a", 0, THIS_WEEK),
+        grows("b", 18, THIS_WEEK, 9),
+        grows("c", 31, TO_FUND, 35),
+        grows("d", 730, TO_FUND, 2),
+        grows("e", 731, None),
+    )
+    assert write_sentences(*clusters) == {
         "Today": [],
-        "This week": ["Disk full within 30 days: 0 0 broker 3, 1 18 broker 3, 2026-12-18, 2 30 broker 3, 2026-12-18"],
+        "This week": ["Disk full within 30 days: 0 a broker 3, 1 b broker 3, 2026-12-18, and 8 more"],
         "Watch": [],
-        "Fund": ["Disk full within 730 days: 3 31 broker 3, 2026-12-18, 4 730 broker 3, 2026-12-18"],
+        "Fund": [
+            "Disk full within 730 days: 2 c broker 3, 2026-12-18, and 34 more, 3 d broker 3, 2026-12-18, and 1 more"
+        ],
     }
 
 

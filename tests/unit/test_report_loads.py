@@ -114,6 +114,7 @@ def growth_row(**values: Any) -> dict[str, Any]:
     row = {"limit_name": "disk_full", "broker_id": 2, "log_dir": None, "quantity": "size_bytes"}
     row |= {"limit_value": 4e12, "level": 3e12}
     row |= {"slope_per_day": 1e11, "days": 10.0, "days_low": 8.6, "days_high": 12.0, "last_at": LAST, "rows": 1}
+    row |= {"due": "this week"}
     return row | {"reason": None} | values
 
 
@@ -122,7 +123,7 @@ def test_growth_has_dates_with_intervals() -> None:
     rows = [
         growth_row(days=0.0, days_low=0.0, days_high=None, rows=7),
         growth_row(broker_id=3, rows=7),
-        growth_row(**limit, level=150_000.0, slope_per_day=0.25, days=962.0, days_low=900.0, days_high=None),
+        growth_row(**limit, level=150_000.0, slope_per_day=0.25, days=962.0, days_low=900.0, days_high=None, due=None),
     ]
     summary = summarize_growth(rows)
     assert [one[:6] for one in summary.dates] == [
@@ -130,8 +131,8 @@ def test_growth_has_dates_with_intervals() -> None:
         ("disk full", "broker 3", "2026-12-04", 10.0, "10", "8.6 to 12"),
         ("too many partitions in the cluster", "cluster", "2029-07-13", 962.0, "962", "900 or more"),
     ]
-    assert summary.dates[1][6:] == ("3 TB", "100 GB", "4 TB")
-    assert summary.dates[2][6:] == ("150,000", "0.25", "200,000")
+    assert summary.dates[1][6:] == ("3 TB", "100 GB", "4 TB", "this week", 7)
+    assert summary.dates[2][6:] == ("150,000", "0.25", "200,000", None, 1)
     assert summary.more == 5
     assert summary.gaps == []
 

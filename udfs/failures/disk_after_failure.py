@@ -40,7 +40,7 @@ DISK_COLUMNS = (
     column("scenario", TEXT, "what fails for good: broker:2, rack:east, log_dir:2:/data1; or none", required=True),
     column("failed_brokers", INTS, "brokers that fail; of a log dir, the broker that loses it", required=True),
     column("replicas", LONG, "replicas on what fails", required=True),
-    column("leaders", LONG, "partitions that are led there, so that others take over", required=True),
+    column("leaders", LONG, "partitions that are led there now", required=True),
     column("only_in_sync_partitions", LONG, "partitions without an in-sync replica elsewhere", required=True),
     column("bytes_to_copy", LONG, "bytes of these replicas, to be copied to survivors; null = unknown"),
     column(

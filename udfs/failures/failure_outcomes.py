@@ -225,7 +225,12 @@ CURRENT_LOAD_COLUMNS = (
     column("rack", TEXT, "its rack"),
     column("leaders", LONG, "partitions it leads", required=True),
     column("preferred_leaders", LONG, "partitions whose first replica it is", required=True),
-    column("replicas", LONG, "replicas it holds", required=True),
+    column(
+        "replicas",
+        LONG,
+        "replicas it holds, without those in failed log dirs; silver.brokers has all that are assigned",
+        required=True,
+    ),
     column("size_bytes", LONG, "bytes of the replicas it holds; null = no size is known"),
     column("bytes_in_per_s", DOUBLE, "bytes per second written to the replicas it holds; null = unknown"),
     column("bytes_out_per_s", DOUBLE, "bytes per second that consumers fetch from what it leads; null = unknown"),

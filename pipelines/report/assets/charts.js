@@ -164,7 +164,7 @@ const charts = (() => {
         if (!row) return "";
         const ratio = row[2] === null ? "no survivor has leaders" : `the worst survivor leads ${row[2].toFixed(2)} times the mean`;
         if (summed) return `if a broker of ${names[x]} and one of ${names[y]} fail: ${ratio} at worst; ${row[3]} of ${count(row[4], "pair")} ${row[3] === 1 ? "takes" : "take"} partitions offline`;
-        return `if brokers ${names[x]} and ${names[y]} fail: ${ratio}, ${count(row[3], "partition")} newly offline, ${row[4]} below min.insync.replicas`;
+        return `if brokers ${names[x]} and ${names[y]} fail: ${ratio}, ${count(row[3], "partition")} newly offline, ${row[4]} newly below min.insync.replicas`;
       };
       const one = heat({
         name: "observed", names, valueAt: (x, y) => grid[x * n + y]?.[2] ?? null, colour, say, own: summed ? null : "#777",
@@ -179,7 +179,7 @@ const charts = (() => {
       if (!rows.length) return nothing("Racks are unknown.");
       const known = rows.filter((d) => d.worst_survivor_ratio !== null);
       const lost = rows.filter((d) => d.scheme === "observed");
-      const summary = lost.map((d) => `${d.rack}: ${count(d.newly_offline_partitions, "partition")} newly offline, ${d.under_min_isr_partitions} below min.insync.replicas`).join("; ");
+      const summary = lost.map((d) => `${d.rack}: ${count(d.newly_offline_partitions, "partition")} newly offline, ${d.newly_under_min_isr_partitions} newly below min.insync.replicas`).join("; ");
       const bars = plot(where, "Worst survivor after the failure of each rack", {
         color: coloursOf(known),
         fx: { label: "failed rack", labelOffset: 38 },
