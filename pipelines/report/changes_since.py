@@ -103,8 +103,8 @@ def _compare_totals(then: Mapping[str, Any], now: Mapping[str, Any], currency: s
 
 def _count_unsized(then: Mapping[str, Any], now: Mapping[str, Any]) -> int:
     """Count the partitions without a size, of the snapshot that lacks more; 0 where a snapshot has no sizes at all."""
-    known = [(one.get("partitions"), one.get("partitions_with_size")) for one in (then, now)]
-    return max(partitions - sized for partitions, sized in known) if all(sized for _, sized in known) else 0
+    sized = [one.get("partitions_with_size") or 0 for one in (then, now)]
+    return max(one["partitions"] - count for one, count in zip((then, now), sized, strict=True)) if all(sized) else 0
 
 
 def _list_members(rows: Sequence[Mapping[str, Any]], newest: SnapshotKey) -> Iterator[tuple[str, str]]:

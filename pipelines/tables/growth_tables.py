@@ -81,7 +81,8 @@ FORECAST_OUTCOMES = Table(
             "forecast_kind",
             TEXT,
             "leaders: those of partitions that a failed broker led, by silver.partitions.successor in the snapshot "
-            "before; offline_partitions: those of them without a leader, a row only if there were to be some; growth: values by gold.growth of the snapshot "
+            "before; offline_partitions: those of them without a leader, "
+            "no row if none was forecast; growth: values by gold.growth of the snapshot "
             "before, in an interval of 95 %; copy_time: the time of a wave, by its plan",
             required=True,
         ),

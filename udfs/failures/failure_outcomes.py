@@ -228,7 +228,7 @@ CURRENT_LOAD_COLUMNS = (
     column(
         "replicas",
         LONG,
-        "replicas it holds, without those in failed log dirs; silver.brokers has all that are assigned",
+        "replicas it holds, without those in failed log dirs, which silver.brokers counts",
         required=True,
     ),
     column("size_bytes", LONG, "bytes of the replicas it holds; null = no size is known"),
