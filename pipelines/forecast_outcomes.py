@@ -108,6 +108,7 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
 
     To be called before gold.growth is measured again. seen: as measure_growth has it.
     """
+    seen = list(seen)
     samples = order_samples(seen)
     if not samples or not store.exists("gold.load_history"):  # of runs that did not get so far
         return
@@ -122,12 +123,36 @@ def record_outcomes(store: Store, seen: Iterable[SeenSnapshot]) -> None:
         rows = [*_compare_growth(session, keys), *_compare_leaders(session)]
     times = {key: {"forecast_at": pair.earlier_at, "outcome_at": pair.later_at} for key, pair in pairs.items()}
     rows = [{**row, **times[_get_key(row)]} for row in rows]
-    # A cluster that did not change has the same snapshot at several times, each with its outcomes.
-    before = store.read_columns(FORECAST_OUTCOMES.name, FORECAST_OUTCOMES.column_names, later).to_pylist()
-    rows += [row for row in before if to_utc(row["outcome_at"]) != pairs[_get_key(row)].later_at]
-    values = [tuple(row.get(name) for name in FORECAST_OUTCOMES.column_names) for row in rows]
-    if values:  # a run that compares nothing leaves no commit
-        store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), later)
+    replaced = _find_replaced(seen, pairs.values())
+    before = store.read_columns(FORECAST_OUTCOMES.name, FORECAST_OUTCOMES.column_names, [*later, *replaced]).to_pylist()
+    staying = list(_select_staying(before, rows, replaced))
+    values = [tuple(row.get(name) for name in FORECAST_OUTCOMES.column_names) for row in (*rows, *staying)]
+    if rows or len(staying) < len(before):  # a run that compares nothing leaves no commit
+        store.replace(FORECAST_OUTCOMES, make_rows(values, FORECAST_OUTCOMES.schema), [*later, *replaced])
+
+
+def _find_replaced(seen: Iterable[SeenSnapshot], pairs: Iterable[_SamplePair]) -> dict[SnapshotKey, datetime]:
+    """Return the snapshots that others of the same time have replaced as the newest, with this time."""
+    newest = {pair.cluster_id: pair for pair in pairs}
+    return {
+        row.key: row.as_of
+        for row in seen
+        if (pair := newest.get(row.cluster_id)) and row.as_of == pair.later_at and row.key != pair.later
+    }
+
+
+def _select_staying(
+    before: Iterable[Mapping[str, Any]], rows: Iterable[Mapping[str, Any]], replaced: Mapping[SnapshotKey, datetime]
+) -> Iterator[Mapping[str, Any]]:
+    """Select the outcomes of before that stay: a cluster that did not change has some of several times.
+
+    Where a run is repeated, the forecasts of before are gone, so that nothing takes the place of their outcomes.
+    """
+    again = {(_get_key(row), row["forecast_kind"], row["outcome_at"]) for row in rows}
+    for row in before:
+        key, at = _get_key(row), to_utc(row["outcome_at"])
+        if replaced.get(key) != at and (key, row["forecast_kind"], at) not in again:
+            yield row
 
 
 def _pair_samples(samples: Mapping[str, Sequence[ClusterSample]]) -> Iterator[_SamplePair]:

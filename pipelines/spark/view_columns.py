@@ -291,7 +291,7 @@ _DISKS = """
 -- insights.disk_failure_risk: Whether the data of each broker, rack or log dir fits on the disks of the survivors if
 -- it fails for good.
 SELECT d.cluster_id, d.scenario_kind, d.scenario,
-       CASE WHEN d.fits IS NULL THEN 'Unknown: no source shows the disks of all survivors, or all sizes of what would be lost'
+       CASE WHEN d.fits IS NULL THEN 'Unknown: the disks of all survivors, or all sizes of what is lost, are not known'
             WHEN NOT d.fits THEN concat('No: survivors lack ', round((d.bytes_to_copy - d.free_bytes) / 1e9, 3), ' GB')
             WHEN d.fits_in_rack = false THEN 'Only in other racks: the survivors in its rack lack room'
             ELSE 'Yes' END AS answer,

@@ -156,3 +156,25 @@ def test_a_cluster_that_did_not_change_is_compared_at_each_time(store: Store) ->
     assert read_outcomes(store, "growth", GROWTH) == [("cluster", "size_bytes", 1, 0)]
     record_outcomes(store, seen)  # growth was not measured the second time
     assert read_outcomes(store, "growth", GROWTH) == [("cluster", "size_bytes", 1, 0)]
+
+
+def test_repeated_and_replaced_runs(store: Store) -> None:
+    """A run that is repeated leaves its outcomes; those of a snapshot that another one of its time replaces go."""
+    partitions = {"subject_kind": "cluster", "partitions": 2, "all_partitions": 2, "partitions_with_size": 2}
+    sizes = {"s1": 100, "s2": 110, "s3": 500}
+    write(store, "gold.load_history", [partitions | {"snapshot_id": s, "size_bytes": n} for s, n in sizes.items()])
+    forecast = {"subject_kind": "cluster", "quantity": "size_bytes", "level": 100.0, "slope_per_day": 10.0}
+    forecast |= {"slope_per_day_low": 9.0, "slope_per_day_high": 11.0, "level_margin": 5.0, "last_at": FIRST + DAY}
+    for name in ("silver.brokers", "silver.partitions"):
+        write(store, name, [])
+    write(store, "gold.growth", [forecast | {"snapshot_id": "s1"}])
+    record_outcomes(store, see(1, 2))
+    expected = [("s2", "size_bytes", 1, 1)]
+    names = ("snapshot_id", "quantity", "forecasts", "as_forecast")
+    assert read_outcomes(store, "growth", names) == expected
+    store.replace(TABLES["gold.growth"], make_rows([], TABLES["gold.growth"].schema), [see(1)[0].key])
+    record_outcomes(store, see(1, 2))
+    assert read_outcomes(store, "growth", names) == expected
+    other = SeenSnapshot("prod", "s3", FIRST + DAY * 2, FIRST + DAY * 3)
+    record_outcomes(store, [*see(1, 2), other])
+    assert read_outcomes(store, "growth", names) == []
