@@ -12,7 +12,7 @@ from udfs.planning.alternative_plans import FasterPlan
 from udfs.planning.broker_log_dirs import ANY
 from udfs.planning.certificates import LogDirCertificate
 from udfs.planning.cluster_model import FREE, ClusterModel, FreezeReason, Ints
-from udfs.planning.constraints import build_rules, find_rack_violations
+from udfs.planning.constraints import build_rules, find_rack_violations, list_emptied_brokers
 from udfs.planning.log_dir_balance import find_dir_moves
 from udfs.planning.plan_metrics import PlanSummary
 from udfs.planning.plan_request import PlanRequest
@@ -170,6 +170,21 @@ def render_rack_repairs(plan: CreatedPlan, command: PlanCommandLine) -> Iterator
         others = command.with_other_folder("-without-racks").change({"--brokers": (ids,)})
         purpose = f"not to replace what is on {name_with_noun(down)}; without partitions that are only that: {others}"
     yield f"  rack violations: at least {copied} only to repair them, {purpose}"
+
+
+def render_drained_share(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
+    """Render how much of a drain leaves the drained brokers, and the command that copies no more than that."""
+    model, proposal = plan.summary.model, plan.summary.proposal
+    drained = list_emptied_brokers(model, plan.facts.request) if plan.facts.request.goal == "drain" else []
+    leaves = model.with_lists(proposal.offsets, proposal.replicas).find_copied(model)
+    leaves &= np.isin(model.broker_ids, drained)[model.replicas]
+    if not drained or plan.summary.metrics.moves <= leaves.sum():
+        return
+    size = f" ({format_bytes(float(model.size[model.row[leaves]].sum()))})" if model.known[0] else ""
+    again = command.with_other_folder("-only").with_flag("--keep-rack-violations").change({})
+    remedy = f"; without it: {again}" if "--keep-rack-violations" not in command.options else ""
+    replicas = f"{count_of(int(leaves.sum()), 'replica')}{size}"
+    yield f"  of these, {replicas} leave {name_with_noun(drained)}; the rest evens out the others{remedy}"
 
 
 def render_bottleneck(plan: CreatedPlan, command: PlanCommandLine, server: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from pipelines.cli.plan_details import (
     render_bottleneck,
     render_cheaper,
     render_disk_growth,
+    render_drained_share,
     render_extra_replicas,
     render_log_dirs,
     render_rack_repairs,
@@ -102,6 +103,7 @@ def render_plan(
         ):
             yield f"  {_describe_proof(proof, few_moves, bool(reliefs))}"
     yield from map(_describe_relief, reliefs)
+    yield from render_drained_share(plan, command)
     yield from render_rack_repairs(plan, command)
     yield from _render_prices(certificate)
     targets = list(describe_targets(certificate))

@@ -116,9 +116,12 @@ class HypotheticalOptions:
             emptied, copied = other.assume_planned(
                 snapshot, build_request(settings, "drain", brokers=tuple(ids)), options
             )
-            snapshot = other.remove_brokers(emptied, ids)
+            snapshot, lost = other.remove_brokers(emptied, ids)
             moves = f"emptied as plan --goal drain does ({count_of(copied, 'replica')} copied)"
             print_message(f"as if {name_with_noun(ids)} {'was' if len(ids) == 1 else 'were'} {moves}, and removed")
+            if lost:
+                remedy = "create their topics again, or start an empty broker with this id"
+                print_message(f"{count_of(lost, 'partition')} had all replicas there, on a down broker: lost; {remedy}")
             copied += hypothesis.copied_replicas
             hypothesis = replace(hypothesis, removed_brokers=tuple(ids), copied_replicas=copied)
         return snapshot, hypothesis

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from pipelines.errors import Infeasible, SourceError
 from pipelines.ingest.merge.entities import LOG
+from pipelines.ingest.merge.live_brokers import get_down_brokers
 from pipelines.ingest.snapshot_reader import Snapshot
 from pipelines.plan_files.kafka_json import get_key, get_planned_lists, get_wave_lists
 from pipelines.plan_files.plan_creation import solve_plan
@@ -125,16 +126,25 @@ def assume_first_wave(snapshot: Snapshot, plan: PlannedWaves) -> Snapshot:
     return make_changes(snapshot, {key: PlannedChange(before[key], ((1, after),)) for key, after in lists.items()}, ())
 
 
-def remove_brokers(snapshot: Snapshot, ids: Sequence[int]) -> Snapshot:
-    """Return the snapshot without these brokers; raise Infeasible if they still hold replicas."""
+def remove_brokers(snapshot: Snapshot, ids: Sequence[int]) -> tuple[Snapshot, int]:
+    """Return (the snapshot without these brokers, partitions whose replicas are all on those that are down).
+
+    Brokers that are down and have replicas without a copy elsewhere stay, as down: these partitions are lost with them.
+    Raise Infeasible if other partitions still have replicas there.
+    """
     partitions = snapshot.partitions
-    replicas = to_lists(partitions["replicas"])
-    remaining = np.flatnonzero(any_true(np.isin(replicas.values, ids), replicas.offsets))
+    replicas, down = to_lists(partitions["replicas"]), np.intersect1d(get_down_brokers(snapshot.brokers), ids)
+    remains, is_lost = np.isin(replicas.values, ids), np.isin(replicas.values, down)
+    is_stuck = any_true(remains & ~is_lost, replicas.offsets)
+    lost = any_true(is_lost, replicas.offsets) & ~any_true(~is_lost, replicas.offsets)
+    remaining = np.flatnonzero(is_stuck | (any_true(remains, replicas.offsets) & ~lost))
     if len(remaining):
         first = partitions.slice(int(remaining[0]), 1).to_pylist()[0]
-        problem = (
-            f"{count_of(len(remaining), 'partition')} cannot be moved, such as {first['topic']}-{first['partition']}"
-        )
-        raise Infeasible(f"{snapshot.cluster_id}: --remove {join_names(ids)}: {problem}")
-    stays = pc.invert(pc.is_in(snapshot.brokers["broker_id"], pa.array(ids, pa.int32())))
-    return replace(snapshot, brokers=snapshot.brokers.filter(stays))
+        count = count_of(len(remaining), "partition")
+        problem = f"{count} cannot be moved, such as {first['topic']}-{first['partition']}"
+        remedy = f"kafka-placement plan --goal drain --brokers {','.join(map(str, ids))} says why"
+        raise Infeasible(f"{snapshot.cluster_id}: --remove {join_names(ids)}: {problem}. {remedy}")
+    holding = np.unique(replicas.values[is_lost]).tolist()
+    gone = [id_ for id_ in ids if id_ not in holding]
+    stays = pc.invert(pc.is_in(snapshot.brokers["broker_id"], pa.array(gone, pa.int32())))
+    return replace(snapshot, brokers=snapshot.brokers.filter(stays)), int(lost.sum())

@@ -98,6 +98,22 @@ def test_removed_brokers_are_emptied_and_gone(tmp_path: Path) -> None:
     assert "next:" not in out.stdout  # the commands of next steps are for the cluster as it is
 
 
+def test_a_broker_that_is_lost_for_good(tmp_path: Path) -> None:
+    """Broker 3 is down: a-0 has another copy, a-1 has none."""
+    (tmp_path / "prod.txt").write_text(
+        "Topic: a\tPartition: 0\tLeader: 1\tReplicas: 3,1\tIsr: 1\n"
+        "Topic: a\tPartition: 1\tLeader: none\tReplicas: 3\tIsr: 3\n"
+        "Topic: a\tPartition: 2\tLeader: 2\tReplicas: 2,1\tIsr: 2,1\n"
+    )
+    out = call("what-if", "prod.txt", "--remove", "3", "--json", "answer.json", folder=tmp_path)
+    assert "1 partition had all replicas there, on a down broker: lost; create their topics again" in out.stderr
+    answer = json.loads((tmp_path / "answer.json").read_text())
+    assert answer["hypothesis"]["removed_brokers"] == [3]
+    assert "1 partition is offline now: a (1)" in out.stdout
+    both = call("what-if", "prod.txt", "--remove", "2,3", folder=tmp_path, code=3)
+    assert "no plan for drain" in both.stderr
+
+
 def test_disks_of_a_larger_cluster(tmp_path: Path) -> None:
     """Each broker has two replicas of 10 MB."""
     write_cluster(tmp_path)
