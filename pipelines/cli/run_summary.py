@@ -185,7 +185,7 @@ def _print_custom_failures(store: Store, snapshots: Sequence[SnapshotKey]) -> No
     # heading -> column
     cells = {
         "newly offline\npartitions": "newly_offline_partitions",
-        "below\nmin.insync.replicas": "under_min_isr_partitions",
+        "newly below\nmin.insync.replicas": "newly_under_min_isr_partitions",
         "unclean\nelections": "unclean_elections",
         "takeover\nbrokers": "takeover_brokers",
         "worst\nsurvivor": "worst_survivor",

@@ -111,9 +111,12 @@ NEVER = -1  # instead of a wave
 
 
 class WaveHealth(NamedTuple):
-    """How many online partitions lack in-sync replicas now, and after each of w waves; n brokers."""
+    """How many partitions lack in-sync replicas now, and after each of w waves; n brokers.
 
-    under_replicated: Ints  # int64 (w + 1), with a replica that is not in sync
+    Those that are offline count as under-replicated, as kafka-topics lists them, and not as anything else.
+    """
+
+    under_replicated: Ints  # int64 (w + 1), with several replicas, of which one is not in sync
     under_min_isr: Ints  # int64 (w + 1), with fewer replicas in sync than min.insync.replicas
     at_min_isr: Ints  # int64 (w + 1), with several replicas, and as many in sync as min.insync.replicas
     one_in_sync: Ints  # int64 (w + 1), with several replicas, of which one is in sync
@@ -199,7 +202,7 @@ def find_state_health(model: ClusterModel, states: PlanStates) -> StateHealth:
         np.zeros(model.partitions, dtype=np.int64) if model.adding is None else count_true(model.adding, model.offsets)
     )
     return StateHealth(
-        under_replicated=is_online & is_under_replicated(in_sync, factor - added[states.row]),
+        under_replicated=model.counted[states.row] & is_under_replicated(in_sync, factor - added[states.row]),
         under_min_isr=is_online & (in_sync < min_isr),
         at_min_isr=is_online & (in_sync == min_isr) & (factor > 1),
         one_in_sync=is_online & (in_sync == 1) & (factor > 1),
