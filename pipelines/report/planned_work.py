@@ -152,7 +152,8 @@ def describe_assumptions(plans: Iterable[PlannedWork]) -> str:
     rates = " to ".join(f"{format_bytes(rate)}/s" for rate in dict.fromkeys((throttles[0], throttles[-1])))
     return (
         f"Times are for copies at {rates} per broker (plans.throttle_bytes_per_s); better and worse are with "
-        "all replicas of live brokers in sync. Each plan starts from its cluster as it is now: after a plan is executed, make the next one again."
+        "all replicas of live brokers in sync. Each plan starts from its cluster as it is now: "
+        "after a plan is executed, make the next one again."
     )
 
 

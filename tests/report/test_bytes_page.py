@@ -38,9 +38,8 @@ def cluster_with_loads(brokers: int = 4, name: str = "loaded") -> dict[str, Any]
         ZoneComparisonRow("now", 4 * MB, 2 * MB, MB, 1234.5),
         ZoneComparisonRow("placed by naive", 4 * MB, 2 * MB, None, None),
     ]
-    date = GrowthDate(
-        "disk full", "broker 3", "2026-12-04", 10.2, "10", "9 to 12", "3 TB", "100 GB", "4 TB", "this week", 1
-    )
+    values = ("10", "9 to 12", "3 TB", "100 GB", "4 TB", "this week", 1)
+    date = GrowthDate("disk full", "broker 3", "2026-12-04", 10.2, *values)
     cluster["growth"] = GrowthSummary([date], 2, ["Another limit is unknown."])
     return cluster
 

@@ -119,7 +119,7 @@ def test_the_assumptions_of_times() -> None:
     fast = cluster("b", ("hot_broker", "leaders"), leaders=(0, 0.0))
     fast["plans"]["leaders"]["throttle_bytes_per_s"] = 1e8
     slow = cluster("a", ("broker_offline", "rf"), rf=(GB, 9.0))
-    start = "Times are for copies at {} per broker (plans.throttle_bytes_per_s). Each plan starts from its cluster as "
+    start = "Times are for copies at {} per broker (plans.throttle_bytes_per_s); better and worse are "
     assert list_planned_work([slow]).assumptions.startswith(start.format("50 MB/s"))
     assert list_planned_work([fast, slow]).assumptions.startswith(start.format("50 MB/s to 100 MB/s"))
     assert list_planned_work([cluster("c", ("broker_offline", "rf"), rf=None)]).assumptions == ""
