@@ -32,7 +32,8 @@ def render_preview(preview: PlanPreview, options: ExecutionOptions) -> Iterator[
         yield f"when it was made, the plan was judged {preview.level}"
     progress = preview.progress
     if preview.is_open or not (progress.undone_plans or progress.moved_on):  # else it is not what the plan would do
-        yield f"with --execute, {_describe_throttle(options)}:"
+        pace = f"; times are {preview.pace}" if str(preview.pace) else ""
+        yield f"with --execute, {_describe_throttle(options)}{pace}:"
         yield from _render_work(preview.work, options.window)
     if preview.cordons:
         verb, out = is_or_are(len(preview.cordons)), f"leave {it_or_them(len(preview.cordons))} out"

@@ -62,7 +62,8 @@ def operate(
         connection.describe_cluster()  # a cluster that does not answer is an error, and not a proposal that waits
 
         def make_executor(record: ProposalRecord) -> KafkaExecutor:
-            return KafkaExecutor(record.plan_folder, connection, settings, print_line, config)
+            others = [one.plan_folder for one in proposals.list_all(cluster)]
+            return KafkaExecutor(record.plan_folder, connection, settings, print_line, config, others)
 
         policies = settings.operation.policies
         operation = Operation(proposals, policies, make_executor, lambda: datetime.now(UTC), open_repository(settings))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.execution import journal as journal_events
+from pipelines.execution.copy_pace import can_compare_time, is_near, list_waves
 from pipelines.execution.journal import Journal
-from pipelines.execution.planned_steps import Direction
 from pipelines.ingest.sources import SnapshotKey
 from pipelines.plan_files.plan_reader import StoredPlan
 from pipelines.spark.arrow_frames import make_rows
 from pipelines.tables.execution_tables import PLAN_EXECUTIONS
-from pipelines.tables.growth_tables import COPY_TIME_TOLERANCE, FORECAST_OUTCOMES, ForecastKind
+from pipelines.tables.growth_tables import FORECAST_OUTCOMES, ForecastKind
 from pipelines.tables.table_contract import Table
 
 if TYPE_CHECKING:
@@ -61,12 +59,10 @@ def list_copy_outcomes(executions: Sequence[tuple[Any, ...]], plan: StoredPlan) 
     """
     rows = []
     for one in (dict(zip(PLAN_EXECUTIONS.column_names, values, strict=True)) for values in executions):
-        is_whole = one["outcome"] == "complete" and one["direction"] == Direction.APPLY and not one["pauses"]
-        is_whole &= one["throttle_bytes_per_s"] == plan.throttle_bytes_per_s
-        estimated, seconds = one["estimated_bytes"], one["estimated_s"]
-        if not (is_whole and estimated and seconds and _is_near(one["copied_bytes"] or 0, estimated)):
+        if not can_compare_time(one, plan):
             continue
-        is_as_forecast = _is_near(one["actual_s"], seconds)
+        seconds = one["estimated_s"]
+        is_as_forecast = is_near(one["actual_s"], seconds)
         values = {
             **one,
             "forecast_kind": ForecastKind.COPY_TIME.value,
@@ -81,56 +77,7 @@ def list_copy_outcomes(executions: Sequence[tuple[Any, ...]], plan: StoredPlan) 
     return rows
 
 
-def _is_near(actual: float, forecast: float) -> bool:
-    return abs(actual - forecast) <= COPY_TIME_TOLERANCE * forecast
-
-
 def list_wave_executions(journal: Journal, plan: StoredPlan) -> list[tuple[Any, ...]]:
     """List the waves that were carried out or rolled back: rows of PLAN_EXECUTIONS, in its order of columns."""
-    rows: list[dict[str, Any]] = []
-    execution, rate = 0, None
-    for entry in journal.entries:
-        match entry["event"]:
-            case journal_events.BEGIN:
-                execution, rate = execution + 1, entry["throttle_bytes_per_s"]
-            case journal_events.WAVE:
-                rows.append(_start_row(entry, execution, rate, plan))
-            case journal_events.RATE:  # of the waves that begin after it
-                rate = entry["throttle_bytes_per_s"]
-            case journal_events.PAUSE if rows:
-                rows[-1]["pauses"] += 1
-            case journal_events.WAVE_DONE if rows:
-                rows[-1] |= _end_row(entry, rows[-1]["started_at"])
     key = get_snapshot(plan)
-    return [(key.cluster_id, key.snapshot_id, get_plan_id(plan), *row.values()) for row in rows]
-
-
-def _start_row(entry: Mapping[str, Any], execution: int, rate: int | None, plan: StoredPlan) -> dict[str, Any]:
-    """Return a row of a wave that has not ended; its keys are in the order of the table's columns."""
-    wave = plan.waves[entry["wave"] - 1] if entry["direction"] == Direction.APPLY else None
-    size, seconds = (None, None) if wave is None else (wave.bytes_to_copy, wave.seconds)
-    return {
-        "execution": execution,
-        "wave": entry["wave"],
-        "direction": entry["direction"],
-        "started_at": datetime.fromisoformat(entry["at"]),
-        "ended_at": None,
-        "outcome": "interrupted",
-        "partitions": entry["partitions"],
-        "pauses": 0,
-        "throttle_bytes_per_s": rate,
-        "estimated_bytes": None if size is None else round(size),
-        "estimated_s": None if seconds is None else float(seconds),
-        "copied_bytes": None,
-        "actual_s": None,
-    }
-
-
-def _end_row(entry: Mapping[str, Any], started_at: datetime) -> dict[str, Any]:
-    ended_at = datetime.fromisoformat(entry["at"])
-    return {
-        "ended_at": ended_at,
-        "outcome": "complete",
-        "copied_bytes": entry["copied_bytes"],
-        "actual_s": (ended_at - started_at).total_seconds(),
-    }
+    return [(key.cluster_id, key.snapshot_id, get_plan_id(plan), *row.values()) for row in list_waves(journal, plan)]

@@ -6,7 +6,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,12 +18,13 @@ from pipelines.errors import SettingsError, SourceError
 from pipelines.execution.broker_cordons import explain_no_cordons, find_rejections
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, explain_fault, explain_weak_quorum, view_cluster
+from pipelines.execution.copy_pace import learn_pace
 from pipelines.execution.copy_progress import get_replica_sizes
 from pipelines.execution.journal import BEGIN, CORDON, EarlierConfigs, Journal, leave_throttle, take_throttle
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import Verification, verify_plan
-from pipelines.execution.planned_steps import Direction, PlannedSteps
+from pipelines.execution.planned_steps import NO_PACE, CopyPace, Direction, PlannedSteps
 from pipelines.execution.preflight import (
     WaveWork,
     check_answers,
@@ -66,6 +67,7 @@ class PlanPreview(NamedTuple):
     warnings: list[str]  # on log dirs of target brokers whose room is not known
     cordons: tuple[int, ...] = ()  # brokers that are to be cordoned
     level: str = ""  # how the plan was judged when it was made
+    pace: CopyPace = NO_PACE  # of the times of its waves
 
     @property
     def is_under_way(self) -> bool:
@@ -105,10 +107,12 @@ class PlanApplication:
     connection: KafkaAdmin
     say: Callable[[str], None]
     pause: Callable[[float], None] = time.sleep
+    other_plans: Iterable[Path] = ()  # folders of plans for the cluster, whose journals show how long copies take
 
     def __post_init__(self) -> None:
         self.plan: StoredPlan = read_plan(self.folder)
-        self.steps = PlannedSteps.of_plan(self.plan)
+        pace = learn_pace([self.folder, *map(Path, self.plan.preceding_plans), *self.other_plans])
+        self.steps = replace(PlannedSteps.of_plan(self.plan), pace=pace)
         self.journal = Journal.open(self.folder)
         self._running: ClusterExecution | None = None
         self._cluster_id: str | None = None  # of the cluster, once it was seen
@@ -147,8 +151,8 @@ class PlanApplication:
             problems.append(problem)
         warnings = find_unchecked_disks(rest, view, disks)
         cordons = tuple(sorted(self.steps.find_unlisted(self.steps.waves))) if options.cordons else ()
-        level = self.plan.level
-        return PlanPreview(progress, work, problems, others, left, self.journal.is_open, warnings, cordons, level)
+        seen = (progress, work, problems, others, left, self.journal.is_open, warnings, cordons)
+        return PlanPreview(*seen, self.plan.level, self.steps.pace)
 
     def _list_missing_permissions(self, view: ClusterView, options: ExecutionOptions) -> list[str]:
         topics = sorted({topic for topic, _ in self.steps.partitions} & view.topic_ids.keys())

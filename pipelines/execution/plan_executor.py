@@ -104,7 +104,7 @@ class PlanExecutor(ClusterExecution):
         seconds = self.steps.estimate_seconds(wave, rate, dict.fromkeys(left, 1.0))
         text = self.options.window.explain_lateness(wave, seconds, rate)
         if text:
-            self.say(text)
+            self.say(f"{text}; times are {self.steps.pace}" if str(self.steps.pace) else text)
         return bool(text)
 
     def _execute_wave(self, wave: int, direction: Direction) -> bool:

@@ -15,6 +15,7 @@ from pipelines.execution.log_dir_moves import NO_LOGS, ReplicaLog, ReplicaLogs
 from pipelines.live.cluster_records import LivePartition, OngoingReassignment
 from pipelines.live.kafka_connection import Assignments, Key, Reassignments, ReplicaLogDirs
 from pipelines.plan_files.plan_reader import PlannedChange, StoredPlan
+from udfs.wording import count_of
 
 
 class Direction(StrEnum):
@@ -41,6 +42,22 @@ class WaveTarget(NamedTuple):
     after: int
 
 
+class CopyPace(NamedTuple):
+    """The median time of waves of a cluster over their estimates, and how many waves it rests on; 1 of too few."""
+
+    ratio: float = 1.0
+    waves: int = 0
+
+    def __str__(self) -> str:
+        """Describe the pace, as in `1.30 times the estimate of the plan, as of 7 waves before`; empty if it is 1."""
+        if f"{self.ratio:.2f}" == "1.00":
+            return ""
+        return f"{self.ratio:.2f} times the estimate of the plan, as of {count_of(self.waves, 'wave')} before"
+
+
+NO_PACE = CopyPace()
+
+
 @dataclass(frozen=True)
 class PlannedSteps:
     """All partitions that a plan changes."""
@@ -49,6 +66,7 @@ class PlannedSteps:
     waves: int
     busiest_bytes: Sequence[float | None] = ()  # that the slowest broker of each wave copies; None = not known
     emptied_brokers: frozenset[int] = frozenset()
+    pace: CopyPace = NO_PACE
 
     @classmethod
     def of_plan(cls, plan: StoredPlan) -> PlannedSteps:
@@ -115,7 +133,7 @@ class PlannedSteps:
             size *= rest / whole if whole else len(left) / max(len(all_of_it), 1)
         if not size:  # a wave without copies takes no time
             return size
-        return None if rate is None else size / rate
+        return None if rate is None else self.pace.ratio * size / rate
 
     def _find_busiest_bytes(self, wave: int, shares: Mapping[Key, float]) -> float:
         """Find the bytes that the broker copies which copies most of these shares of partitions, each way."""

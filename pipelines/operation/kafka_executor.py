@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,9 +36,10 @@ class KafkaExecutor:
     settings: Settings
     say: Callable[[str], None]
     command_config: Path | None = None
+    other_plans: Sequence[Path] = ()  # folders of the plans of other proposals for the cluster
 
     def _open(self, until: datetime | None = None) -> tuple[PlanApplication, ExecutionOptions]:
-        application = PlanApplication(self.plan_folder, self.connection, self.say)
+        application = PlanApplication(self.plan_folder, self.connection, self.say, other_plans=self.other_plans)
         options = ExecutionOptions(application.plan.throttle_bytes_per_s, command_config=self.command_config)
         if until is not None:  # a pause does not outlast the window
             pause_s = max((until - datetime.now(UTC)).total_seconds(), 0.0)

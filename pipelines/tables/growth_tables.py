@@ -7,6 +7,7 @@ from udfs.arrow.columns import DOUBLE, INT, LONG, TEXT, TIME, column
 from udfs.growth.forecast_rows import FORECAST_COLUMNS, Limit
 from udfs.growth.growth_rows import GROWTH_COLUMNS
 from udfs.growth.load_history import QUANTITIES, SubjectKind
+from udfs.planning.plan_request import COPY_TIME_TOLERANCE
 
 
 class ForecastKind(StrEnum):
@@ -63,8 +64,6 @@ GROWTH_FORECASTS = Table(
     ),
 )
 
-# A copy is as forecast if it took at least, or at most, this part more or less.
-COPY_TIME_TOLERANCE = 0.1
 FORECAST_OUTCOMES = Table(
     "gold.forecast_outcomes",
     "One row per forecast whose outcome is known: leaders and offline partitions after the failure of a broker, the "

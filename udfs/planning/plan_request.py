@@ -15,6 +15,9 @@ BYTES_IN, BYTES_OUT, FAILOVER, COPYSETS = "bytes_in", "bytes_out", "failover", "
 PRIORITIES = (REPLICAS, LEADERS, DISK, BYTES_IN, BYTES_OUT, FAILOVER, COPYSETS)
 
 
+COPY_TIME_TOLERANCE = 0.1  # a copy is as estimated if it took at most this part more or less
+
+
 @dataclass(frozen=True)
 class Targets:
     """Loads of the fullest broker over the mean of all brokers that may hold replicas (1.01 = 1 % more)."""
