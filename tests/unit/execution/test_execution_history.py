@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
+from pipelines.execution.copy_pace import learn_pace
 from pipelines.execution.execution_history import list_copy_outcomes, list_wave_executions
-from pipelines.execution.journal import Journal
+from pipelines.execution.journal import JOURNAL, Journal
+from pipelines.execution.plan_application import PlanApplication
+from pipelines.execution.planned_steps import PlannedSteps
 from pipelines.plan_files.plan_reader import read_plan
 from pipelines.tables.execution_tables import PLAN_EXECUTIONS
 from pipelines.tables.growth_tables import FORECAST_OUTCOMES
@@ -99,3 +106,37 @@ def test_rollback_has_no_estimate(tmp_path: Path) -> None:
     journal.write("wave", wave=1, direction="rollback", partitions=2)
     (row,) = (dict(zip(PLAN_EXECUTIONS.column_names, row, strict=True)) for row in list_wave_executions(journal, plan))
     assert (row["direction"], row["estimated_bytes"], row["estimated_s"]) == ("rollback", None, None)
+
+
+def test_the_pace_of_a_cluster_is_learned_from_its_journals(tmp_path: Path) -> None:
+    """Three waves take 1.2, 1.5 and 3 times their estimates; fewer prove nothing, and a damaged journal is left out."""
+    loads = {"size_mb": 1000, "in_kbps": 1, "out_kbps": 1}
+    lists = [{"topic": "t", "partition": p, "replicas": [1, 2], **loads} for p in range(8)]
+    brokers = [{"id": id_} for id_ in (1, 2, 3)]
+    (tmp_path / "prod.json").write_text(json.dumps({"name": "prod", "brokers": brokers, "partitions": lists}))
+    call("plan", "prod.json", "--goal", "expand", "--throttle", "10MB", "--out", "0", folder=tmp_path)
+    for name in "123":
+        shutil.copytree(tmp_path / "0", tmp_path / name)
+    plan = read_plan(tmp_path / "0")
+    wave = plan.waves[0]
+    for name, ratio in (("0", 1.2), ("1", 3.0), ("2", 1.5)):
+        ended = datetime(2026, 11, 1, tzinfo=UTC) + timedelta(seconds=wave.seconds * ratio)
+        entries = (
+            {"event": "begin", "direction": "apply", "kafka_cluster_id": None, "throttle_bytes_per_s": 10**7},
+            {"event": "wave", "wave": 1, "direction": "apply", "partitions": 1},
+            {"event": "wave-done", "wave": 1, "direction": "apply", "copied_bytes": wave.bytes_to_copy},
+        )
+        times = ("2026-11-01T00:00:00+00:00",) * 2 + (ended.isoformat(),)
+        lines = (json.dumps({"at": at, **entry}) for at, entry in zip(times, entries, strict=True))
+        (tmp_path / name / JOURNAL).write_text("".join(f"{line}\n" for line in lines))
+    (tmp_path / "3" / JOURNAL).write_text("x\ny\n")
+    assert learn_pace([tmp_path / "0", tmp_path / "1", tmp_path / "0"]) == (1.0, 2)
+    pace = learn_pace([tmp_path / name for name in ("0", "1", "2", "3", "missing")])
+    assert (round(pace.ratio, 6), pace.waves) == (1.5, 3)
+    assert str(pace) == "1.50 times the estimate of the plan, as of 3 waves before"
+    steps = PlannedSteps.of_plan(plan)
+    seconds = steps.estimate_seconds(1, 10**7)
+    assert replace(steps, pace=pace).estimate_seconds(1, 10**7) == pytest.approx(1.5 * (seconds or 0))
+    others = [tmp_path / "1", tmp_path / "2"]
+    application = PlanApplication(tmp_path / "0", None, print, other_plans=others)  # type: ignore[arg-type]
+    assert application.steps.pace == pace
