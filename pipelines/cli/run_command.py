@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,12 +24,13 @@ from pipelines.cli.source_arguments import (
     MetricsRequest,
     SourcesArgument,
     WindowOption,
+    leave_out,
     open_sources,
 )
 from pipelines.cli.text_format import print_line, print_message, print_warning
 from pipelines.config.setting_sections import CustomFailure, Settings, StoreSettings
-from pipelines.errors import EXIT_ALERT, EXIT_INPUT, SettingsError, StoreError
-from pipelines.ingest.sources import SnapshotKey
+from pipelines.errors import EXIT_ALERT, EXIT_INPUT, SettingsError, SourceError, StoreError
+from pipelines.ingest.sources import SnapshotKey, Source
 from pipelines.tables.ops_tables import SUMMARY_STAGE
 from udfs.wording import count_of
 
@@ -124,8 +125,10 @@ def run(
     common.print_warnings(result)
     small = sum(s.size_bytes for s in result) < settings.ingest.small_input_bytes
     if small:  # a wrong file is known before Spark starts; large ones are read once only, by Spark
-        for source in result:
-            check_source(source, format_name, settings.ingest.max_file_bytes)
+        result, more = _select_readable(
+            result, lambda one: check_source(one, format_name, settings.ingest.max_file_bytes)
+        )
+        unreachable += more
     context = make_context(result, settings, as_of or datetime.now(UTC), format_name)
     with _progress_bar(len(steps)) as progress:
         embedded = starts_embedded_spark()
@@ -169,6 +172,22 @@ def run(
     if unreachable:
         print_message(f"{count_of(unreachable, 'cluster')} could not be read, see above")
         raise typer.Exit(EXIT_INPUT)
+
+
+def _select_readable(sources: Sequence[Source], check: Callable[[Source], object]) -> tuple[list[Source], int]:
+    """Return the sources without a fault, and how many have one, which is printed.
+
+    check: raises SourceError for a fault. Raises: KafkaPlacementError if no source is left.
+    """
+    readable, faults = list[Source](), list[str]()
+    for source in sources:
+        try:
+            check(source)
+            readable.append(source)
+        except SourceError as fault:
+            faults.append(str(fault))
+    leave_out(readable, faults)
+    return readable, len(faults)
 
 
 def _add_custom_failures(settings: Settings, texts: Sequence[str]) -> Settings:

@@ -240,7 +240,7 @@ def open_sources(
     metrics: MetricsRequest,
     format_name: str | None = None,
 ) -> tuple[list[Source], int]:
-    """Return the sources of all arguments, and how many were left out as a cluster or its metrics do not answer.
+    """Return the sources of all arguments, and how many were left out: nothing can be read of them.
 
     An error message names each of these. Raises: KafkaPlacementError if no source is left, or if two are of one
     cluster.
@@ -251,17 +251,20 @@ def open_sources(
         try:
             sources.append(_open(argument, command_config, metrics, format_name))
         except SourceError as fault:
-            if not is_live(argument) and not metrics.texts:
-                raise
             faults.append(str(fault))
-    if faults and not sources:
-        raise KafkaPlacementError(*faults)
-    for text in faults:
-        print_error([f"{text}. This cluster is left out of the run"])
+    leave_out(sources, faults)
     check_names(sources)
     if not faults:
         metrics.check_names([source.cluster_id for source in sources])
     return sources, len(faults)
+
+
+def leave_out(others: Sequence[Source], faults: Sequence[str]) -> None:
+    """Say which sources are left out, and why. Raises: KafkaPlacementError if there are no others."""
+    if faults and not others:
+        raise KafkaPlacementError(*faults)
+    for text in faults:
+        print_error([f"{text.removesuffix('.')}. This cluster is left out of the run"])
 
 
 def save_live_sources(arguments: Sequence[str], command_config: str | None, format_name: str | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""A run over several clusters, of which one does not answer."""
+"""A run over several clusters, of which one does not answer, or cannot be read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from tests.live.kafka_cluster import find_free_ports
 @pytest.mark.slow
 def test_others_are_written_and_the_exit_code_tells(spark: SparkSession, tmp_path: Path) -> None:
     address = f"down=kafka://127.0.0.1:{find_free_ports(1)[0]}"
+    (tmp_path / "binary.txt").write_bytes(b"Topic: a\n\0\n")
+    unreadable = (f"binary={tmp_path / 'binary.txt'}", f"missing={tmp_path / 'missing.txt'}")
     saved = f"prod={ROOT / 'data_samples' / 'kafka-4.1.1-kraft'}"
-    out = call("run", address, saved, "--to", "silver", "--warehouse", str(tmp_path / "w"), code=1)
-    first, *_, last = out.stderr.strip().splitlines()
-    assert "Connection refused" in first
-    assert first.endswith("This cluster is left out of the run")
-    assert last == "kafka-placement: 1 cluster could not be read, see above"
+    out = call("run", address, *unreadable, saved, "--to", "silver", "--warehouse", str(tmp_path / "w"), code=1)
+    *_, last = out.stderr.strip().splitlines()
+    left_out = [line for line in out.stderr.splitlines() if line.endswith("This cluster is left out of the run")]
+    words = ("Connection refused", "there is no such file", "is binary, not text")
+    assert all(text in line for text, line in zip(words, left_out, strict=True))
+    assert last == "kafka-placement: 3 clusters could not be read, see above"
     clusters = DeltaTable(str(tmp_path / "w" / "silver" / "partitions")).to_pyarrow_table(columns=["cluster_id"])
     assert set(clusters["cluster_id"].to_pylist()) == {"prod"}
 
