@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
@@ -12,11 +13,16 @@ from typing import Any
 from pipelines.errors import KafkaPlacementError
 from pipelines.execution import journal as journal_events
 from pipelines.execution.journal import Journal
-from pipelines.execution.planned_steps import CopyPace, Direction
+from pipelines.execution.planned_steps import CopyPace, Direction, PlannedSteps
 from pipelines.plan_files.plan_reader import StoredPlan, read_plan
 from udfs.planning.plan_request import COPY_TIME_TOLERANCE
 
 _LEAST_WAVES = 3
+
+
+def make_steps(plan: StoredPlan, folders: Iterable[Path]) -> PlannedSteps:
+    """Return the steps of a plan, with the pace that these folders, and those of plans before it, show."""
+    return replace(PlannedSteps.of_plan(plan), pace=learn_pace([*folders, *map(Path, plan.preceding_plans)]))
 
 
 def learn_pace(folders: Iterable[Path]) -> CopyPace:

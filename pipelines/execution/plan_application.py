@@ -18,13 +18,13 @@ from pipelines.errors import SettingsError, SourceError
 from pipelines.execution.broker_cordons import explain_no_cordons, find_rejections
 from pipelines.execution.cluster_execution import ClusterExecution, ExecutionOptions
 from pipelines.execution.cluster_view import ClusterView, explain_fault, explain_weak_quorum, view_cluster
-from pipelines.execution.copy_pace import learn_pace
+from pipelines.execution.copy_pace import make_steps
 from pipelines.execution.copy_progress import get_replica_sizes
 from pipelines.execution.journal import BEGIN, CORDON, EarlierConfigs, Journal, leave_throttle, take_throttle
 from pipelines.execution.plan_cancellation import PlanCancellation
 from pipelines.execution.plan_executor import PlanExecutor
 from pipelines.execution.plan_verification import Verification, verify_plan
-from pipelines.execution.planned_steps import NO_PACE, CopyPace, Direction, PlannedSteps
+from pipelines.execution.planned_steps import NO_PACE, CopyPace, Direction
 from pipelines.execution.preflight import (
     WaveWork,
     check_answers,
@@ -111,8 +111,7 @@ class PlanApplication:
 
     def __post_init__(self) -> None:
         self.plan: StoredPlan = read_plan(self.folder)
-        pace = learn_pace([self.folder, *map(Path, self.plan.preceding_plans), *self.other_plans])
-        self.steps = replace(PlannedSteps.of_plan(self.plan), pace=pace)
+        self.steps = make_steps(self.plan, [self.folder, *self.other_plans])
         self.journal = Journal.open(self.folder)
         self._running: ClusterExecution | None = None
         self._cluster_id: str | None = None  # of the cluster, once it was seen
@@ -127,15 +126,14 @@ class PlanApplication:
         snapshot, reading, progress = self._check(settings)
         missing = self._list_missing_permissions(view, options)
         disks = measure_disks(snapshot, reading.log_dirs, settings)
-        present = get_replica_sizes(disks.log_dirs)
-        work = list_work(self.steps, view, disks.sizes, options.throttle_bytes_per_s, present=present)
+        rate = options.throttle_bytes_per_s
+        work = list_work(self.steps, view, disks.sizes, rate, present=get_replica_sizes(disks.log_dirs))
         problems = find_problems(self.steps, view, disks, missing, options.window.waves)
         if is_used:
             problems.insert(0, _explain_lock(self._cluster_id or self.plan.cluster))
         if weakness := explain_weak_quorum(self.connection):
             problems.append(f"{weakness}. Restart what is down first")
-        begun = self.journal.last_begin
-        if begun is not None and self.journal.is_open and begun["direction"] == Direction.ROLLBACK:
+        if (begun := self.journal.last_begin) and self.journal.is_open and begun["direction"] == Direction.ROLLBACK:
             problems.append("a rollback of this plan has not ended. End it first, with --rollback or --cancel")
         if not self.journal.is_open and progress.status is PlanStatus.CHANGED:
             problems.append("the cluster has changed since the plan was made")
@@ -146,9 +144,7 @@ class PlanApplication:
             problems += filter(None, [own or explain_no_cordons(self.connection)])
         rest, config, none = self.steps.end_with(options.window.waves.last), options.command_config, EarlierConfigs()
         problems += find_rejections(rest, view, self.connection, reading.log_dirs, Direction.APPLY, none, config)
-        rate = options.throttle_bytes_per_s
-        if problem := find_window_problem(self.steps, view, Direction.APPLY, options.window, rate):
-            problems.append(problem)
+        problems += filter(None, [find_window_problem(self.steps, view, Direction.APPLY, options.window, rate)])
         warnings = find_unchecked_disks(rest, view, disks)
         cordons = tuple(sorted(self.steps.find_unlisted(self.steps.waves))) if options.cordons else ()
         seen = (progress, work, problems, others, left, self.journal.is_open, warnings, cordons)
