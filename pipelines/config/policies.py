@@ -80,6 +80,7 @@ class Policy(SettingsSection):
     max_bytes: Bytes | None = Field(None, ge=1, le=MAX_BYTES)
     max_moves: Whole | None = Field(None, ge=1, le=MAX_WORK)
     max_hours: Number | None = Field(None, gt=0, le=MAX_RATIO)  # of the broker that copies longest, at the throttle
+    least_gain_per_tb: Number | None = Field(None, gt=0, le=MAX_RATIO)  # of the fullest disk, in percent of the mean
     approval: Literal[_REQUIRED, _NONE] = _REQUIRED  # type: ignore[valid-type]
     expires_days: Number = Field(7, gt=0, le=MAX_RATIO)  # from the proposal to the last moment to begin
     cool_down_days: Number = Field(1, ge=0, le=MAX_RATIO)  # from the end of a proposal to the next one
@@ -92,6 +93,8 @@ class Policy(SettingsSection):
     def _check(self) -> Self:
         if self.approval == _NONE and self.goal not in _COPY_NOTHING:
             raise ValueError(f'approval = "none" is only for {" and ".join(_COPY_NOTHING)}, which copy nothing')
+        if self.least_gain_per_tb is not None and self.goal != "balance":
+            raise ValueError("least_gain_per_tb is only for balance: other plans are not for even disks. Leave it out")
         if (self.goal == REPAIR) != (self.repair_after_hours is not None):
             raise ValueError(f"repair_after_hours is needed for {REPAIR}, and only for it: hours that a broker is down")
         return self

@@ -28,6 +28,7 @@ from pipelines.spark.store import Store
 from pipelines.tables.execution_tables import PROPOSALS
 from pipelines.verdict.finding_rows import FINDING_COLUMNS, read_finding_rows
 from pipelines.verdict.recommended_plans import RecommendedPlan
+from udfs.planning.plan_states import PlanLevel
 
 _FINDINGS = "gold.findings"
 _OBSERVATIONS = 100  # runs that are looked back
@@ -51,9 +52,7 @@ def propose_plans(
             continue
         snapshot = load_snapshot(source, format_name, settings.ingest.max_file_bytes)
 
-        def write(
-            policy: Policy, plan: RecommendedPlan, folder: Path, snapshot: Snapshot = snapshot
-        ) -> WrittenPlan | None:
+        def write(policy: Policy, plan: RecommendedPlan, folder: Path, snapshot: Snapshot = snapshot) -> WrittenPlan:
             return _write_plan(snapshot, settings, policy, plan, folder)
 
         yield from Proposer(proposals, key.cluster_id, write).propose(own, observations)
@@ -111,17 +110,19 @@ def _read_observations(store: Store, newest: SnapshotKey) -> list[Observation]:
 
 def _write_plan(
     snapshot: Snapshot, settings: Settings, policy: Policy, plan: RecommendedPlan, folder: Path
-) -> WrittenPlan | None:
-    """Write the plan of a policy, with its ticket; None if there is none."""
+) -> WrittenPlan:
+    """Write the plan of a policy, with its ticket."""
     now = add_disk_capacities(snapshot, settings.capacity.file)
     limits, defaults = build_wave_limits(settings), settings.topics.defaults
     request = build_request(settings, policy.goal, **{**plan.fields, **policy.make_fields(limits.throttle_bytes_per_s)})
     try:
         created = create_plan(now, request, folder, limits, build_metric_options(settings), defaults)
-    except (Infeasible, SourceError):
-        return None
+    except (Infeasible, SourceError) as error:
+        return WrittenPlan(PlanLevel.SAFE, None, changes_nothing=True, obstacle=" ".join(f"{error}".split()))
     commands = ["kafka-placement operate carries it out in the next window, once it is approved"]
     (folder / TICKET).write_text(make_ticket(created, now, folder, defaults, commands), encoding="utf-8")
     metrics = created.facts.metrics
     changes = metrics.lists_changed or int(created.summary.elections.elected.sum())
-    return WrittenPlan(created.facts.judgement.level, metrics.bytes_to_copy, changes_nothing=not changes)
+    disks = [state.balance.size_bytes.max_over_mean for state in (metrics.before, metrics.after)]
+    gain = None if disks[0] is None or disks[1] is None else 100 * (disks[0] - disks[1])
+    return WrittenPlan(created.facts.judgement.level, metrics.bytes_to_copy, not changes, gain)

@@ -27,20 +27,39 @@ class Observation(NamedTuple):
 
 
 class WrittenPlan(NamedTuple):
-    """A plan whose files are written. level: verdict of check; bytes_to_copy: None = not known."""
+    """A plan whose files are written, unless there is an obstacle.
+
+    level: verdict of check. bytes_to_copy: None = not known. gain: by how many percent of the mean the fullest disk
+    comes down; None = not known. obstacle: why there is no plan.
+    """
 
     level: PlanLevel
     bytes_to_copy: float | None
     changes_nothing: bool
+    gain: float | None = None
+    obstacle: str = ""
+
+    def explain_unfit(self, policy: Policy) -> str:
+        """Say why a policy does not allow to propose the plan; empty if it does."""
+        if self.obstacle or self.changes_nothing:
+            return self.obstacle or "it would change nothing"
+        if self.level not in _HARMLESS:
+            return f"check calls it {self.level}"
+        if not policy.needs_approval and self.level is not PlanLevel.SAFE:
+            return f"check calls it {self.level}, and nobody would approve it"
+        least, copied = policy.least_gain_per_tb, self.bytes_to_copy
+        if least is not None and copied and self.gain is not None and (gain := self.gain / (copied / 1e12)) < least:
+            return f"it gains {gain:.3g} per TB, and least_gain_per_tb is {least:g}"
+        return ""
 
 
 @dataclass(frozen=True)
 class Proposer:
-    """Proposes plans of one cluster. write_plan: writes a plan to a folder; None = no plan is possible."""
+    """Proposes plans of one cluster. write_plan: writes a plan to a folder."""
 
     proposals: ProposalFolder
     cluster: str
-    write_plan: Callable[[Policy, RecommendedPlan, Path], WrittenPlan | None]
+    write_plan: Callable[[Policy, RecommendedPlan, Path], WrittenPlan]
 
     def propose(self, policies: Sequence[Policy], observations: Sequence[Observation]) -> Iterator[str]:
         """Propose what policies allow, and end what nothing calls for any longer; yield a sentence for each policy.
@@ -67,12 +86,13 @@ class Proposer:
         if reason := self._explain_waiting(policy, observations):
             return reason
 
+        unfit = ""
+
         def write(folder: Path) -> Proposal | None:
+            nonlocal unfit
             written = self.write_plan(policy, plan, folder / PLAN)
-            if written is None or written.changes_nothing or written.level not in _HARMLESS:
+            if unfit := written.explain_unfit(policy):
                 return None
-            if not policy.needs_approval and written.level is not PlanLevel.SAFE:
-                return None  # it needs an approval
             return Proposal(
                 id=proposal_id,
                 cluster=self.cluster,
@@ -88,7 +108,7 @@ class Proposer:
 
         proposal_id = f"{self.cluster}-{policy.goal}-{now.astimezone(UTC):%Y%m%d-%H%M%S}"
         record = self.proposals.create(proposal_id, write)
-        return "no plan that may be proposed" if record is None else f"{proposal_id} is proposed"
+        return f"no plan may be proposed: {unfit}" if record is None else f"{proposal_id} is proposed"
 
     def _find_plan(self, policy: Policy, observation: Observation) -> RecommendedPlan | None:
         """Find the plan that the findings of a run recommend for a policy; None without any."""

@@ -7,6 +7,8 @@ from pydantic import ValidationError
 
 from pipelines.cli import common_options
 from pipelines.config.policies import MaintenanceWindow, Policy
+from pipelines.operation.proposing import WrittenPlan
+from udfs.planning.plan_states import PlanLevel
 
 NIGHT = {"begins": "22:00", "ends": "04:00", "time_zone": "Europe/Berlin"}
 
@@ -49,6 +51,7 @@ def test_days_are_those_on_which_a_window_begins() -> None:
         ({"windows": ({**NIGHT, "time_zone": "Mars"},)}, "there is no time zone 'Mars'"),
         ({"windows": ({**NIGHT, "days": ("mon", "mon")},)}, "listed twice"),
         ({"max_bytes": True}, "not true or false"),
+        ({"goal": "relieve", "least_gain_per_tb": 5}, "least_gain_per_tb is only for balance"),
     ],
 )
 def test_policies_that_are_wrong(changes: dict[str, object], problem: str) -> None:
@@ -71,3 +74,28 @@ def test_policies_are_settings(tmp_path) -> None:  # type: ignore[no-untyped-def
     file.write_text(policy * 2)
     with pytest.raises(Exception, match="listed twice"):
         common_options.read_settings(str(file), None)
+
+
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        (WrittenPlan(PlanLevel.SAFE, 2e12, changes_nothing=False, gain=12.0), ""),
+        (WrittenPlan(PlanLevel.RISKY, 2e12, changes_nothing=False, gain=10.0), ""),
+        (WrittenPlan(PlanLevel.SAFE, 2e12, changes_nothing=False, gain=9.0), "it gains 4.5 per TB"),
+        (WrittenPlan(PlanLevel.SAFE, 2e12, changes_nothing=False, gain=-1.0), "it gains -0.5 per TB"),
+        (WrittenPlan(PlanLevel.SAFE, None, changes_nothing=False), ""),
+        (WrittenPlan(PlanLevel.HARMFUL, 1e12, changes_nothing=False, gain=50.0), "check calls it HARMFUL"),
+        (WrittenPlan(PlanLevel.SAFE, 0.0, changes_nothing=True), "it would change nothing"),
+        (WrittenPlan(PlanLevel.SAFE, None, changes_nothing=True, obstacle="no broker is live"), "no broker is live"),
+    ],
+)
+def test_plans_that_a_policy_does_not_propose(plan: WrittenPlan, reason: str) -> None:
+    policy = Policy(cluster="prod", goal="balance", windows=(NIGHT,), least_gain_per_tb=5)
+    assert plan.explain_unfit(policy).startswith(reason)
+    assert bool(plan.explain_unfit(policy)) == bool(reason)
+
+
+def test_a_risky_plan_needs_an_approval() -> None:
+    policy = Policy(cluster="prod", goal="leaders", windows=(NIGHT,), approval="none")
+    risky = WrittenPlan(PlanLevel.RISKY, 0.0, changes_nothing=False)
+    assert risky.explain_unfit(policy) == "check calls it RISKY, and nobody would approve it"
