@@ -21,7 +21,7 @@ from pipelines.cli.source_arguments import SourceArgument, get_servers
 from pipelines.cli.text_format import print_message, print_warning
 from pipelines.config.plan_parameters import build_request, build_wave_limits
 from pipelines.config.setting_sections import Settings, parse_duration
-from pipelines.errors import Infeasible, SourceError
+from pipelines.errors import EXIT_INPUT, Infeasible, SourceError
 from pipelines.ingest.sources import is_live
 from pipelines.plan_files.planned_cluster import UNKNOWN_RACK, NewBroker
 from udfs.planning.goal_registry import GOALS, goals_with_option
@@ -273,6 +273,8 @@ def plan(
         more = f", and with --cordon first cordons what {_EMPTIES}" if _can_cordon(created, snapshot) else ""
         lines = chain(lines, [f"  or: {apply}    # shows what it would do; --execute does it{more}"])
     common_options.write_answer(json_file, build_answer(created), lines if printed else lay_out_terminal(lines))
+    if created.facts.judgement.level.is_harmful:  # a script must not go on with it
+        raise typer.Exit(EXIT_INPUT)
 
 
 def _can_cordon(created: "CreatedPlan", snapshot: "Snapshot") -> bool:
