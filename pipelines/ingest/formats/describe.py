@@ -56,6 +56,7 @@ _WRAPPED_RECORD = re.compile(_WRAPPED)
 PLAIN_RECORDS = re.compile(rf"(?:{_PLAIN}|{_WRAPPED})*+")
 _MAX_LINES, _MAX_LENGTH = 50, 100_000  # of one record; characters
 _ONLY_NUMBERS = re.compile(r"[\s>|,#/*]*+(?:[0-9][0-9,\s]*+|none|null|N/A|true|false)[\s|]*+", re.I)
+_REST_OF_LIST = re.compile(r"[\s>|]*+[0-9,]*[0-9]\s")  # in front of a label
 _DECORATION = re.compile(r"^[\s>|#/*]*+")
 _IN_PARTITION = labels.PARTITION_LABELS - {labels.DELETION} | {labels.PARTITION}
 _CUT = (".", "…")
@@ -293,7 +294,8 @@ class RecordReader:
         if not names.isdisjoint(own):  # a label twice makes both unclear, but several may be a record of their own
             return begins and len(own) == 1 and self._is_lost_rest(line, begins, fields) and labels.PARTITION not in own
         if not begins:  # a label or a value was wrapped inside
-            return not pending.is_complete and len(names) > 1
+            is_cut = last.value[-1:].isdigit() and _REST_OF_LIST.match(line) is not None
+            return (is_cut or not pending.is_complete) and len(names) > 1
         if fields[0].label == labels.PARTITION:
             return False
         if pending.is_complete and not all(

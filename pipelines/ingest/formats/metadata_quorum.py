@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipelines.ingest.formats.checked_values import INT64, as_int, as_list, unparsable
-from pipelines.ingest.source_format import Fact, FactKind, Format, Signature, ignore
-from pipelines.ingest.text import classify_noise
+from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, ignore
+from pipelines.ingest.text import classify_noise, split_lines
 from udfs.failures.scenarios import MAX_LAG_MS
 
 _NOT_USED = "metadata quorum: not used"
@@ -33,6 +33,7 @@ VOTER_LAGS = (
     "a voter of the controller quorum lags or is down, and --status does not show which: add the output of "
     "kafka-metadata-quorum describe --replication"
 )
+_NO_LAG = "MaxFollowerLag is 0"
 _NO_DIRECTORY = "A" * 22  # a voter whose log dir has no id, as with controller.quorum.voters
 
 
@@ -41,12 +42,24 @@ def make_node(node: int, **values: Any) -> Fact:
     return FactKind.QUORUM, {"broker_id": node, **values}
 
 
-def _parse_record(_context: str | None, raw: str) -> list[Fact]:
+def _read_rows(text: str, _path: str) -> Iterator[Row]:
+    """Yield the lines, and with an unknown time of the lag whether the lag itself is none."""
+    lag = ""
+    for number, line in enumerate(split_lines(text), 1):
+        status = _STATUS.fullmatch(line)
+        if status and status["key"] == "MaxFollowerLag":
+            lag = status["value"].strip()
+        if line:
+            yield number, _NO_LAG if status and status["key"] == "MaxFollowerLagTimeMs" and lag == "0" else None, line
+
+
+def _parse_record(context: str | None, raw: str) -> list[Fact]:
     if (row := _ROW.fullmatch(raw)) is not None:
         return [_parse_row(row)]
     status = _STATUS.fullmatch(raw)
     if status is None or status["key"] not in ("LeaderId", "CurrentVoters", "CurrentObservers"):
         lag = status["value"].strip() if status and status["key"] == "MaxFollowerLagTimeMs" else "0"
+        lag = "0" if lag == "-1" and context == _NO_LAG else lag
         if not lag.isdecimal() or int(lag) > MAX_LAG_MS:
             return ignore(_NOT_USED, VOTER_LAGS)
         if _CUT_ROW.fullmatch(raw):
@@ -110,4 +123,5 @@ FORMAT = Format(
         table_line=_CUT_ROW.fullmatch,
     ),
     _parse_record,
+    _read_rows,
 )

@@ -191,6 +191,8 @@ def _find_option(command: Command) -> Selection | None:
         if len(name) > 3 and "exclude-internal".startswith(name):
             return Selection("--exclude-internal")
     for name, value in options:
+        if len(name) < len("topic") and "topic".startswith(name):  # its line was cut
+            return Selection("--topic")
         if name in ("topic", "topic-id") and value not in _ALL_TOPICS:
             if command.is_repeated and _VARIABLE.search(value):  # kafka-topics --topic $t, for all topics
                 continue

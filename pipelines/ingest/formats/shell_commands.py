@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 from pipelines.ingest.formats import partition_filters as filters
 from pipelines.ingest.formats.checked_values import quote, shorten
 from pipelines.ingest.formats.partition_filters import read_kcat, read_options
-from pipelines.ingest.formats.shell_words import VIEWERS, Command, begins_command, is_continued, is_rest, parse_commands
+from pipelines.ingest.formats.shell_words import (
+    VIEWERS,
+    Command,
+    begins_command,
+    is_continued,
+    is_cut_rest,
+    is_rest,
+    parse_commands,
+)
 from pipelines.ingest.source_format import Fact, FactKind, Format, Row, Signature, decide_ignored, ignore
 from pipelines.ingest.text import MAX_LOOK, PROMPT, PROSE, classify_noise, find_marked, split_lines
 from udfs.wording import join_names
@@ -180,7 +188,7 @@ def _explain(error: str) -> str:
 
 
 # Every command and every error has one of them.
-_MARKS = rf"kafka-|kcat|kafkacat|rpk |--|–|—|\||vailable|AVAILABLE|{_MARK.pattern}|" + "|".join(
+_MARKS = rf"escribe_?[tT]opics\(|kafka-|kcat|kafkacat|rpk |--|–|—|\||vailable|AVAILABLE|{_MARK.pattern}|" + "|".join(
     rf"{re.escape(viewer)}\s" for viewer in sorted(VIEWERS)
 )
 ERROR = "error of a command"
@@ -197,7 +205,7 @@ class ShownCommand(NamedTuple):
 
 
 def _is_line(line: str) -> bool:
-    if begins_command(line) or is_rest(line):
+    if begins_command(line) or is_rest(line) or is_cut_rest(line):
         return True
     return find_failure(line) is not None or find_leaderless_topics(line) is not None
 
@@ -209,10 +217,18 @@ def find_commands(lines: Sequence[str]) -> Iterator[ShownCommand]:
         begin, at = at, at + 1
         if not lines[begin] or not (begins_command(lines[begin]) or is_rest(lines[begin])):
             continue
-        while at < len(lines) and lines[at].strip() and (is_continued(lines[at - 1]) or is_rest(lines[at])):
+        has_cut = False
+        while at < len(lines) and lines[at].strip():
+            cut_here = is_cut_rest(lines[at]) and not begins_command(lines[at])
+            if not (is_continued(lines[at - 1]) or is_rest(lines[at]) or cut_here):
+                break
+            has_cut |= cut_here
             at += 1
-        text = " ".join(line.rstrip().removesuffix("\\") for line in lines[begin:at])
-        yield ShownCommand(begin + 1, at, list(parse_commands(text)))
+        texts = [line.rstrip().removesuffix("\\") for line in lines[begin:at]]
+        parts = list(parse_commands("".join(texts))) if has_cut else []
+        if not any(map(filters.lists_partitions, parts)):
+            parts = list(parse_commands(" ".join(texts)))
+        yield ShownCommand(begin + 1, at, parts)
 
 
 def _read_rows(text: str, _path: str) -> Iterator[Row]:

@@ -57,6 +57,17 @@ _FLAGS = (
     r"|exclude-internal|topic-list"
 )
 _REST = re.compile(rf"[\s>|]*+(?:\\\s*+)?(?:--|–|—)(?:{_FLAGS})(?:[\s=]|$)|\s*+\| ?(?:grep|egrep|head|tail|awk|sed)\s")
+# The rest of a command that the width of a terminal has cut, perhaps inside a word.
+_CUT_REST = re.compile(rf"[\s>|]*+(?:[\w.:,/@=-]{{1,80}}\s++){{1,2}}(?:--|–|—)(?:{_FLAGS})(?:[\s=]|$)")
+# A command under another name, behind a prompt.
+_ALIAS = re.compile(rf"\s*+(?:{_SHELL_PROMPT})\s*+[\w./~-]++\s[^\n]{{0,300}}?--des[a-z]*+(?:\s|$)")
+# Calls of Kafka's clients that name topics.
+_CALL = re.compile(
+    r"[\s>|`]*+(?:jshell> ?|In \[[0-9]{1,5}\]: ?|scala> ?)?[\w.\s=(]{0,200}?"
+    r"describe_?[tT]opics\(\s*+(?:topics\s*+=\s*+)?(?:\[|\(|\{|[A-Za-z]+(?:\.[a-zA-Z]+)?\()\s*+"
+    r"((?:[\"'][\w.-]{1,249}[\"'](?:\s*+,\s*+)?)++)"
+)
+_LOOP = re.compile(r"\bfor\s++(\w++)\s++in\s++([\w.\s-]{1,2000}?)\s*+;\s*+do\b")
 _WORD = re.compile(r"\|\||&&|[|;]|[<>]++&?|(?:[^\s|;<>\"']++|\"[^\"]*+\"|'[^']*+'|[\"'])++")
 _REPEATS = frozenset({"do", "done", "xargs"})
 _QUOTE_MARKS = frozenset("\"'")
@@ -76,7 +87,7 @@ class Command(NamedTuple):
 def begins_command(line: str) -> bool:
     """Return whether a line is a command of a tool or one that shows a file, or a sentence that ends by naming one."""
     line = line[:MAX_LOOK]
-    if _VIEWS.match(line):
+    if _VIEWS.match(line) or ("--des" in line and _ALIAS.match(line)) or ("escribe" in line and _CALL.match(line)):
         return True
     if not any(mark in line for mark in ("kafka-", "kcat", "kafkacat", "rpk ")):
         return False
@@ -102,9 +113,21 @@ def is_continued(line: str) -> bool:
     return _CONTINUED.search(line, max(0, len(line) - 20)) is not None
 
 
+def is_cut_rest(line: str) -> bool:
+    """Return whether a line may be the rest of a command that the width of a terminal has cut inside a word."""
+    return "--" in line and _CUT_REST.match(line[:MAX_LOOK]) is not None
+
+
 def parse_commands(text: str) -> Iterator[Command]:
     """Yield the commands of tools in the text of a command, whose lines are joined by blanks."""
     text = text[:_MAX_COMMAND]
+    if call := _CALL.match(text):
+        names = re.findall(r"[\w.-]+", call[1])
+        yield Command("kafka-topics", ["--describe", "--topic", ",".join(names)], [])
+        return
+    if loop := _LOOP.search(text):  # over topics that are named
+        names = loop[2].split()
+        text = re.sub(rf"\$\{{?{loop[1]}\b\}}?", ",".join(names), text[loop.end() :])
     words = [match[0] for match in _WORD.finditer(text)]
     inner = [word for word in words if " " in word and not _QUOTE_MARKS.isdisjoint(word) and _TOOL.search(word)]
     if inner:  # bash -c "kafka-topics --describe", --command="kafka-topics --describe"

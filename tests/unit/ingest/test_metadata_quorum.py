@@ -60,6 +60,13 @@ def test_status_and_replication(tmp_path: Path) -> None:
     }
 
 
+def test_a_lag_of_none_whose_time_is_unknown(tmp_path: Path) -> None:
+    """As in the example of Kafka's documentation."""
+    status = _STATUS.replace("MaxFollowerLag:         82", "MaxFollowerLag:         0")
+    assert "lags or is down" not in str(read(tmp_path, status=status).warnings)
+    assert "lags or is down" in str(read(tmp_path, status=_STATUS).warnings)
+
+
 def test_ids_of_earlier_versions_and_times_before_now(tmp_path: Path) -> None:
     rows = _REPLICATION.splitlines()
     human = [
