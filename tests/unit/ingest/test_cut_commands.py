@@ -81,3 +81,13 @@ def test_lists_that_a_terminal_cuts_are_joined(tmp_path: Path) -> None:
     snapshot = load_snapshot(find_source(f"c={tmp_path / 'cut.txt'}"))
     assert not snapshot.quarantined
     assert snapshot.partitions["isr"].to_pylist() == [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+
+
+def test_a_printed_description_that_nothing_reads_is_not_lost(tmp_path: Path) -> None:
+    node = "b1:9092 (id: 1 rack: null)"
+    partition = f"TopicPartitionInfo{{partition=0, leader=null, replicas=[{node}], isr=[]}}"
+    known = f"(name=orders, internal=false, partitions=(partition=0, leader={node}, replicas={node}, isr={node}))"
+    text = f"{known}\nTopicDescription(name=audit, internal=false, partitions=[{partition}])\n"
+    (tmp_path / "java.txt").write_text(text)
+    snapshot = load_snapshot(find_source(f"c={tmp_path / 'java.txt'}"))
+    assert ["audit" in str(row) for row in snapshot.quarantined] == [True]
