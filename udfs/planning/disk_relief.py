@@ -32,7 +32,7 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Disk:
     """A volume, or all disks of a broker, with the replicas that may leave it: the largest first."""
 
