@@ -46,7 +46,7 @@ class WrittenPlan(NamedTuple):
         if self.level not in _HARMLESS:
             return f"check calls it {self.level}"
         if not policy.needs_approval and self.level is not PlanLevel.SAFE:
-            return f"check calls it {self.level}, and nobody would approve it"
+            return f"check calls it {self.level}, and no approval is required"
         least, copied = policy.least_gain_per_tb, self.bytes_to_copy
         if least is not None and copied and self.gain is not None and (gain := self.gain / (copied / 1e12)) < least:
             return f"it gains {gain:.3g} per TB, and least_gain_per_tb is {least:g}"

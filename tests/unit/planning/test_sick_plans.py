@@ -35,7 +35,7 @@ def describe(topic: str, factor: int, *partitions: str, min_isr: int = 1) -> lis
 def plan(capsys: pytest.CaptureFixture[str], source: Path, *arguments: str) -> tuple[dict[str, list[int]], str]:
     """Return the planned lists by partition, and what the command warns of."""
     result = CommandResult(capsys, "plan", source, *arguments, "--out", "-")
-    assert result.code == 0, result.err
+    assert result.code == ("HARMFUL" in result.err), result.err
     partitions = json.loads(result.out)["partitions"]
     return {f"{one['topic']}-{one['partition']}": one["replicas"] for one in partitions}, result.err
 

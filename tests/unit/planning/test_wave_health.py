@@ -142,8 +142,8 @@ def test_counts_are_those_of_every_partition_after_every_wave(
             effective = min(min_isr, len(replicas))
             # Without an in-sync replica there is nothing to copy from.
             in_sync = [b for b in replicas if model.live[b] and (b in isr[row] or (b not in old and isr[row]))]
+            under_replicated += len(in_sync) < len(replicas) > 1
             if in_sync:
-                under_replicated += len(in_sync) < len(replicas)
                 under_min += len(in_sync) < effective
                 one += len(in_sync) == 1 < len(replicas)
                 at_min += len(in_sync) == effective and len(replicas) > 1
