@@ -479,7 +479,7 @@ def test_only_plans_that_the_verdict_recommends_are_shown(chromium: Browser, tmp
     assert f"The plan to {work}: before and after" in pages["recommended"]
     assert f"Replica changes of the plan to {work} (first 1 of 4)" in pages["recommended"]
     assert f"Replica changes of the plan to {work} (first 50 of 60)" in pages["long"]
-    assert "Times are for copies at 50 MB/s per broker (plans.throttle_bytes_per_s)." in pages["recommended"]
+    assert "Times are for copies at 50 MB/s per broker (plans.throttle_bytes_per_s);" in pages["recommended"]
     assert "Not computed: the command previews it." in pages["made-up"]
     assert "Replica changes" not in pages["made-up"]
     assert "unasked" not in pages["made-up"]
@@ -526,7 +526,7 @@ def test_the_work_of_a_fleet(chromium: Browser, tmp_path: Path) -> None:
         ]
         summary, assumptions = seen.page.locator(".work p").all_inner_texts()
         assert summary.startswith("Due today and this week: 1 plan, 4 partitions to change, 12 GB to copy, 4 min")
-        assert assumptions.startswith("Times are for copies at 50 MB/s per broker (plans.throttle_bytes_per_s).")
+        assert assumptions.startswith("Times are for copies at 50 MB/s per broker (plans.throttle_bytes_per_s);")
         plans = seen.page.locator("#c0 .plans tbody tr").all_inner_texts()
         assert [row.split("\t")[0] for row in plans] == [
             f"repair replicas (repair), {condition}",

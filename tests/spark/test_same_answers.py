@@ -354,7 +354,7 @@ def make_no_change(model: ClusterModel) -> PlannedWaves:
 
 
 def test_health_of_partitions(finished: Finished) -> None:
-    answers, live_only = Answers(), "under_replicated online"
+    answers = Answers()
     for case in finished.cases:
         issues = find_findings(case.snapshot, KAFKA_DEFAULTS).issues
         counts = {issue: issues[issue].partitions if issue in issues else 0 for issue in PartitionIssue}
@@ -363,7 +363,7 @@ def test_health_of_partitions(finished: Finished) -> None:
         answers.add("apply", HEALTH, {PartitionIssue.UNDER_REPLICATED: under_replicated}, case.name)
         health = measure_wave_health(make_no_change(case.model))
         of_plan = {
-            live_only: health.under_replicated[0],
+            PartitionIssue.UNDER_REPLICATED: health.under_replicated[0],
             PartitionIssue.UNDER_MIN_ISR: health.under_min_isr[0],
             "one_in_sync": health.one_in_sync[0],
         }
@@ -387,14 +387,14 @@ def test_health_of_partitions(finished: Finished) -> None:
         history = f"(SELECT cluster_id, sum({issue}_partitions) AS n FROM insights.topic_health_history GROUP BY ALL)"
         for (cluster,), count in finished.select("cluster_id, n", history).items():
             answers.add("insights.topic_health_history", HEALTH, {issue: count}, cluster)
-    online = "(SELECT cluster_id, count_if(online AND under_replicated) AS n FROM silver.partitions GROUP BY ALL)"
+    under_replicated = "(SELECT cluster_id, count_if(under_replicated) AS n FROM silver.partitions GROUP BY ALL)"
     plans = _metrics("under_replicated_partitions")
     for surface, (columns, rows) in {
-        "silver.partitions": ("cluster_id, n", online),
+        "silver.partitions": ("cluster_id, n", under_replicated),
         "gold.plans": ("cluster_id, CAST(before AS BIGINT)", plans),
     }.items():
         for (cluster,), count in finished.select(columns, rows).items():
-            answers.add(surface, HEALTH, {live_only: count}, cluster)
+            answers.add(surface, HEALTH, {PartitionIssue.UNDER_REPLICATED: count}, cluster)
     views = ("insights.partition_issues", "insights.topic_health_history")
     others = ("what-if", "what-if --fail", "apply", "plan", "report", "silver.partitions", "gold.plans")
     answers.check({HEALTH: (*views, *others)})
