@@ -61,8 +61,9 @@ def operate(
     with KafkaAdmin(server, properties) as connection:
         connection.describe_cluster()  # a cluster that does not answer is an error, and not a proposal that waits
 
+        others = [one.plan_folder for one in proposals.list_all(cluster)]
+
         def make_executor(record: ProposalRecord) -> KafkaExecutor:
-            others = [one.plan_folder for one in proposals.list_all(cluster)]
             return KafkaExecutor(record.plan_folder, connection, settings, print_line, config, others)
 
         policies = settings.operation.policies

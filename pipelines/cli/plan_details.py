@@ -175,10 +175,12 @@ def render_rack_repairs(plan: CreatedPlan, command: PlanCommandLine) -> Iterator
 def render_drained_share(plan: CreatedPlan, command: PlanCommandLine) -> Iterator[str]:
     """Render how much of a drain leaves the drained brokers, and the command that copies no more than that."""
     model, proposal = plan.summary.model, plan.summary.proposal
-    drained = list_emptied_brokers(model, plan.facts.request) if plan.facts.request.goal == "drain" else []
+    if plan.facts.request.goal != "drain":
+        return
+    drained = list_emptied_brokers(model, plan.facts.request)
     leaves = model.with_lists(proposal.offsets, proposal.replicas).find_copied(model)
     leaves &= np.isin(model.broker_ids, drained)[model.replicas]
-    if not drained or plan.summary.metrics.moves <= leaves.sum():
+    if plan.summary.metrics.moves <= leaves.sum():
         return
     size = f" ({format_bytes(float(model.size[model.row[leaves]].sum()))})" if model.known[0] else ""
     again = command.with_other_folder("-only").with_flag("--keep-rack-violations").change({})

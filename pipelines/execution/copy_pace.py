@@ -30,8 +30,10 @@ def learn_pace(folders: Iterable[Path]) -> CopyPace:
     ratios = list[float]()
     for folder in dict.fromkeys(folder.resolve() for folder in folders):
         with suppress(KafkaPlacementError, OSError):
+            if not (journal := Journal.open(folder)).entries:  # most plans, which are large
+                continue
             plan = read_plan(folder)
-            waves = list_waves(Journal.open(folder), plan)
+            waves = list_waves(journal, plan)
             ratios += [wave["actual_s"] / wave["estimated_s"] for wave in waves if can_compare_time(wave, plan)]
     return CopyPace(median(ratios), len(ratios)) if len(ratios) >= _LEAST_WAVES else CopyPace(waves=len(ratios))
 

@@ -20,6 +20,8 @@ from udfs.planning.elections import find_last_copies, find_usable
 from udfs.planning.plan_request import PlanRequest
 from udfs.planning.plan_states import (
     NO_BROKER,
+    OF_DISKS,
+    OF_LOG_DIRS,
     FaultRows,
     PlanFault,
     PlanLevel,
@@ -31,8 +33,6 @@ from udfs.planning.plan_states import (
 from udfs.planning.planned_waves import WaveFacts, measure_wave_facts, sum_bytes_by_wave
 
 _LITTLE, _EVEN = 0.5, 1.1  # bytes over the mean: of a broker that has yet to be filled, and of one that is filled
-_OF_DISKS = (PlanFault.DISK_OVERFLOW, PlanFault.DISK_FULL)
-_OF_LOG_DIRS = (PlanFault.LOG_DIR_OVERFLOW, PlanFault.LOG_DIR_FULL)
 _Brokers = tuple[Ints, Ints, Ints, Floats, Floats]  # members of FaultRows
 _NOTICEABLE = 0.1  # of the duration of a plan
 
@@ -346,7 +346,7 @@ def _find_full_disks(
         return
     now, peak = facts.bytes_now, facts.peak_bytes
     limits = [now + (np.nan if room is None else room) for room in (options.disk_free, options.disk_room)]
-    for fault, full in zip(_OF_DISKS, _find_full(now, peak, *limits), strict=True):
+    for fault, full in zip(OF_DISKS, _find_full(now, peak, *limits), strict=True):
         yield from [FaultRows(fault, *full)] if len(full[0]) else []
     dirs = model.log_dirs
     if dirs is None:
@@ -359,9 +359,7 @@ def _find_full_disks(
         np.minimum.at(room, dirs.volume, dirs.compute_room(ratio))
         room[dirs.only_dir[dirs.broker] != ANY] = np.inf  # the broker itself says it
         limits.append(totals[0] + room)
-    for fault, (row, wave, log_dir, limit, most) in zip(
-        _OF_LOG_DIRS, _find_full(totals[0], peak, *limits), strict=True
-    ):
+    for fault, (row, wave, log_dir, limit, most) in zip(OF_LOG_DIRS, _find_full(totals[0], peak, *limits), strict=True):
         if len(row):
             yield FaultRows(fault, row, wave, dirs.broker[log_dir], limit, most, log_dir)
 

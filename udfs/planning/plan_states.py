@@ -102,8 +102,10 @@ class PlanFault(StrEnum):
         return list(PlanFault).index(self)
 
 
-OVERFLOWS = (PlanFault.DISK_OVERFLOW, PlanFault.LOG_DIR_OVERFLOW)
-DISK_FAULTS = (*OVERFLOWS, PlanFault.DISK_FULL, PlanFault.LOG_DIR_FULL)
+# Of the disks of a broker, and of its log dirs: more than they have, and more than a limit.
+OF_DISKS = (PlanFault.DISK_OVERFLOW, PlanFault.DISK_FULL)
+OF_LOG_DIRS = (PlanFault.LOG_DIR_OVERFLOW, PlanFault.LOG_DIR_FULL)
+OVERFLOWS, DISK_FAULTS = (OF_DISKS[0], OF_LOG_DIRS[0]), (*OF_DISKS, *OF_LOG_DIRS)
 # Faults of the state that a step leads to: a rollback leads to that of before.
 RESTORED = frozenset(
     {
